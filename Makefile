@@ -1,0 +1,40 @@
+# Two commands: `make demo` shows what chefs does, `make test` shows that it does it right.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint evidence bench clean
+
+demo: .venv/installed
+	$(BIN)/chefs prior --observed 3 --plot out/prior.png
+	@echo "A picture of three draws is in out/prior.png"
+
+test: .venv/installed-dev lint
+	$(BIN)/pytest -q -n 2 --dist worksteal
+
+lint: .venv/installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+# The laws again, with many more draws and many seeds: about half an hour.
+evidence: .venv/installed-dev
+	$(BIN)/python -m tests.evidence --out docs/results/laws.md
+
+bench: .venv/installed-dev
+	$(BIN)/python -m benchmarks.prior
+	$(BIN)/python -m benchmarks.chain
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/installed: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[plots]"
+	@touch $@
+
+.venv/installed-dev: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@ .venv/installed
+
+clean:
+	rm -rf .venv out dist

@@ -1,0 +1,38 @@
+"""chefs: the Indian Chefs Process, a prior over every DAG, with samplers that learn structure."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Dag": "chefs.dag",
+    "Dags": "chefs.dag",
+    "ChefsProcess": "chefs.prior",
+    "DagPrior": "chefs.prior",
+    "IndianBuffet": "chefs.buffets",
+}
+_MODULES = ("plots",)
+
+__all__ = ["ChefsProcess", "Dag", "DagPrior", "Dags", "IndianBuffet", "plots"]
+
+if TYPE_CHECKING:
+    from chefs import plots
+    from chefs.buffets import IndianBuffet
+    from chefs.dag import Dag, Dags
+    from chefs.prior import ChefsProcess, DagPrior
+
+
+def __getattr__(name: str):
+    """Load a public name when it is first used: `import chefs` alone loads nothing heavy."""
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"chefs.{name}")
+    raise AttributeError(f"module 'chefs' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,1 @@
+"""The numerical kernels: compiled functions on plain arrays. Nothing here knows a class of the layers above."""

@@ -1,0 +1,152 @@
+"""The density of a graph (Eq. 9 of the paper without its 1/K⁺!) and what single changes do to it."""
+
+import math
+
+from chefs._core.jit import jit
+from chefs._core.state import ALPHA, GAMMA, N_ACTIVE, N_OBSERVED, PHI, n_at_or_below
+
+
+@jit
+def log_prob(heights, n_children, n_below, n_observed, alpha, gamma, phi):
+    """log f(Z, θ) from the sorted orders and the counts of each node: the gaps, then one factor for each node."""
+    total = -alpha * gamma * exposure(heights, alpha)
+    for k in range(heights.size):
+        m, below = n_children[k], n_below[k]
+        if k < n_observed:
+            total += math.lgamma(phi + m) - math.lgamma(phi)
+            total += math.lgamma(alpha + below - m) - math.lgamma(alpha)
+            total += math.lgamma(alpha + phi) - math.lgamma(alpha + phi + below)
+        elif m == 0:
+            return -math.inf
+        else:
+            total += math.log(alpha) + math.log(gamma) + math.lgamma(m)
+            total += math.lgamma(alpha + below - m) - math.lgamma(alpha + below)
+    return total
+
+
+@jit
+def exposure(heights, alpha):
+    """Σ_j (θ_(j+1) − θ_(j)) [ψ(α+j) − ψ(α)]: how long, and to how many nodes, a hidden node could have appeared."""
+    total, harmonic = 0.0, 0.0
+    for j in range(heights.size):
+        harmonic += 1.0 / (alpha + j)
+        upper = heights[j + 1] if j + 1 < heights.size else 1.0
+        total += (upper - heights[j]) * harmonic
+    return total
+
+
+@jit
+def log_prob_of_state(state, alpha, gamma, phi):
+    """The density of a state under hyperparameters that need not be its own."""
+    n_active = state.size[N_ACTIVE]
+    heights = state.order[state.ranking[:n_active]]
+    return log_prob(heights, state.n_children, state.n_below, state.size[N_OBSERVED], alpha, gamma, phi)
+
+
+@jit
+def one_more_below(state, node):
+    """Factor by which the density changes when ↓ of `node` grows by one and its children stay."""
+    alpha = state.hyper[ALPHA]
+    phi = state.hyper[PHI] if node < state.size[N_OBSERVED] else 0.0
+    below = state.n_below[node]
+    return (alpha + below - state.n_children[node]) / (alpha + below + phi)
+
+
+@jit
+def one_less_below(state, node):
+    """Factor by which the density changes when ↓ of `node` shrinks by one and its children stay."""
+    alpha = state.hyper[ALPHA]
+    phi = state.hyper[PHI] if node < state.size[N_OBSERVED] else 0.0
+    below = state.n_below[node] - 1
+    return (alpha + below + phi) / (alpha + below - state.n_children[node])
+
+
+@jit
+def log_insertion(state, height):
+    """log f'/f for a new hidden node with one child at `height`, everything else kept. O(nodes above)."""
+    alpha, gamma = state.hyper[ALPHA], state.hyper[GAMMA]
+    n_active = state.size[N_ACTIVE]
+    start = n_at_or_below(state, height)
+    below = start
+    while below > 0 and state.order[state.ranking[below - 1]] == height:
+        below -= 1
+    gaps, factor, total, lower = 0.0, 1.0, 0.0, height
+    for j in range(start, n_active):
+        node = state.ranking[j]
+        gaps += (state.order[node] - lower) / (alpha + j)
+        lower = state.order[node]
+        factor *= one_more_below(state, node)
+        if factor < 1e-200:
+            total += math.log(factor)
+            factor = 1.0
+    gaps += (1.0 - lower) / (alpha + n_active)
+    return total + math.log(factor * alpha * gamma / (alpha + below - 1)) - alpha * gamma * gaps
+
+
+@jit
+def log_removal(state, node):
+    """log f'/f for taking out a hidden node that has one child, everything else kept: minus its insertion."""
+    alpha, gamma = state.hyper[ALPHA], state.hyper[GAMMA]
+    n_active = state.size[N_ACTIVE]
+    at = state.position[node]
+    gaps, factor, total, lower = 0.0, 1.0, 0.0, state.order[node]
+    for j in range(at + 1, n_active):
+        other = state.ranking[j]
+        gaps += (state.order[other] - lower) / (alpha + j - 1)
+        lower = state.order[other]
+        if lower > state.order[node]:
+            factor *= one_less_below(state, other)
+        if factor > 1e200:
+            total += math.log(factor)
+            factor = 1.0
+    gaps += (1.0 - lower) / (alpha + n_active - 1)
+    return (
+        total + math.log(factor * (alpha + state.n_below[node] - 1) / (alpha * gamma)) + alpha * gamma * gaps
+    )
+
+
+@jit
+def log_jump(state, node, c, other, other_below):
+    """log f'/f where `node`, with c others below it, passes upwards over `other`, which had it below.
+
+    `other_below` is ↓ of `other` without `node`.
+    """
+    alpha = state.hyper[ALPHA]
+    n_observed = state.size[N_OBSERVED]
+    own_phi = state.hyper[PHI] if node < n_observed else 0.0
+    other_phi = state.hyper[PHI] if other < n_observed else 0.0
+    up = (alpha + c - state.n_children[node]) / (alpha + c + own_phi)
+    down = (alpha + other_below + other_phi) / (alpha + other_below - state.n_children[other])
+    return math.log(up * down)
+
+
+@jit
+def log_reorder(state, node, height):
+    """log f'/f for moving `node` to `height`, between its children and its parents. O(nodes between)."""
+    alpha, gamma = state.hyper[ALPHA], state.hyper[GAMMA]
+    n_active = state.size[N_ACTIVE]
+    at, here = state.position[node], state.order[node]
+    total, gaps = 0.0, 0.0
+    while at + 1 < n_active and state.order[state.ranking[at + 1]] <= height:
+        other = state.ranking[at + 1]
+        gaps += (state.order[other] - here) / (alpha + at)
+        total += log_jump(state, node, at, other, state.n_below[other] - 1)
+        here = state.order[other]
+        at += 1
+    while at > 0 and state.order[state.ranking[at - 1]] > height:
+        other = state.ranking[at - 1]
+        gaps -= (here - state.order[other]) / (alpha + at)
+        total -= log_jump(state, node, at - 1, other, state.n_below[other])
+        here = state.order[other]
+        at -= 1
+    gaps += (height - here) / (alpha + at)
+    return total + alpha * gamma * gaps
+
+
+@jit
+def log_edge_odds(state, parent, child):
+    """log p(Z_ki = 1 given the rest) − log p(Z_ki = 0 given the rest); −∞ or ∞ is never returned for a candidate."""
+    alpha = state.hyper[ALPHA]
+    others = state.n_children[parent] - state.parents[child, parent]
+    phi = state.hyper[PHI] if parent < state.size[N_OBSERVED] else 0.0
+    return math.log((others + phi) / (alpha + state.n_below[parent] - 1 - others))
