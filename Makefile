@@ -5,6 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test lint evidence bench clean
 
 demo: .venv/installed
+	@mkdir -p out && rm -f out/prior.png
 	$(BIN)/chefs prior --observed 3 --plot out/prior.png
 	@echo "A picture of three draws is in out/prior.png"
 

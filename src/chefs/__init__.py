@@ -9,20 +9,56 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Dag": "chefs.dag",
-    "Dags": "chefs.dag",
+    "Dags": "chefs.dags",
     "ChefsProcess": "chefs.prior",
     "DagPrior": "chefs.prior",
     "IndianBuffet": "chefs.buffets",
+    "Trace": "chefs.trace",
+    "Draw": "chefs.draws",
+    "Kernel": "chefs.kernels",
+    "Info": "chefs.kernels",
+    "PriorKernel": "chefs.kernels",
+    "LikelihoodKernel": "chefs.likelihood",
+    "Hyperpriors": "chefs.kernels",
+    "Moves": "chefs.kernels",
+    "sample": "chefs.sampling",
+    "resume": "chefs.sampling",
+    "RunError": "chefs.storage",
 }
 _MODULES = ("plots",)
 
-__all__ = ["ChefsProcess", "Dag", "DagPrior", "Dags", "IndianBuffet", "plots"]
+__all__ = [
+    "ChefsProcess",
+    "Dag",
+    "DagPrior",
+    "Dags",
+    "Draw",
+    "Hyperpriors",
+    "IndianBuffet",
+    "Info",
+    "Kernel",
+    "LikelihoodKernel",
+    "Moves",
+    "PriorKernel",
+    "RunError",
+    "Trace",
+    "plots",
+    "resume",
+    "sample",
+]
 
 if TYPE_CHECKING:
     from chefs import plots
     from chefs.buffets import IndianBuffet
-    from chefs.dag import Dag, Dags
+    from chefs.dag import Dag
+    from chefs.dags import Dags
+    from chefs.draws import Draw
+    from chefs.kernels import Hyperpriors, Info, Kernel, Moves, PriorKernel
+    from chefs.likelihood import LikelihoodKernel
     from chefs.prior import ChefsProcess, DagPrior
+    from chefs.sampling import resume, sample
+    from chefs.storage import RunError
+    from chefs.trace import Trace
 
 
 def __getattr__(name: str):

@@ -8,13 +8,14 @@ from typing import overload
 
 import numpy as np
 
-from chefs.dag import Dag, Dags
+from chefs.dag import Dag
+from chefs.dags import Dags
 from chefs.prior import Observed, as_dags, checked_rng, checked_size, observed_orders, positive
 
 
 @dataclass(frozen=True, slots=True)
 class IndianBuffet:
-    """The two-parameter Indian buffet process as a prior over graphs: observed nodes at order 0, hidden ones at order 1.
+    """The two-parameter Indian buffet process as a prior over graphs: observed nodes at order 0, hidden ones at 1.
 
     The Indian Chefs Process becomes it when the orders are fixed so. Each of the n observed nodes is a customer, each
     hidden node a dish; the probability of a graph, up to renaming hidden nodes, is
@@ -51,9 +52,7 @@ class IndianBuffet:
             raise ValueError(
                 f"the buffet has its observed nodes at order 0; found {orders[orders > 0][0]:g} in observed"
             )
-        return as_dags(
-            buffet(checked_rng(rng), orders.size, self.alpha, self.gamma, count), orders.size, size
-        )
+        return as_dags(buffet(checked_rng(rng), orders.size, self.alpha, self.gamma, count), orders.size, size)
 
     def log_prob(self, dag: Dag) -> float:
         """Logarithm of the probability of `dag` up to renaming hidden nodes; −∞ where orders are not 0 and 1.

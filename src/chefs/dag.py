@@ -7,12 +7,15 @@ is acyclic by construction, and only *active* hidden nodes are kept, those with 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import reprlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from chefs._isomorphism import isomorphic, refined
 
 if TYPE_CHECKING:
     import networkx
@@ -148,7 +151,7 @@ class Dag:
 
     def sorted(self) -> Dag:
         """The same graph with its hidden nodes numbered by increasing order (equal orders by their neighbours)."""
-        return self._renumbered(np.lexsort((_refined(self, self.order), self.order)))
+        return self._renumbered(np.lexsort((refined(self, self.order), self.order)))
 
     def _renumbered(self, ranking: IntArray) -> Dag:
         hidden = ranking[ranking >= self.n_observed]
@@ -158,10 +161,10 @@ class Dag:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dag):
             return NotImplemented
-        return _isomorphic(self, other, self.order, other.order)
+        return isomorphic(self, other, self.order, other.order)
 
     def __hash__(self) -> int:
-        return hash((self.n_observed, tuple(np.sort(_refined(self, self.order)))))
+        return hash((self.n_observed, tuple(np.sort(refined(self, self.order)))))
 
     def same_structure(self, other: Dag) -> bool:
         """Whether the edges are the same up to renaming hidden nodes, whatever the orders.
@@ -170,11 +173,11 @@ class Dag:
         >>> a.same_structure(Dag([[0, 0], [1, 0]], [0.1, 0.9], n_observed=1))
         True
         """
-        return _isomorphic(self, other, np.zeros(self.n_nodes), np.zeros(other.n_nodes))
+        return isomorphic(self, other, np.zeros(self.n_nodes), np.zeros(other.n_nodes))
 
     def structure_key(self) -> int:
         """A number that is the same for graphs of the same structure, and hardly ever for others."""
-        return hash((self.n_observed, tuple(np.sort(_refined(self, np.zeros(self.n_nodes))))))
+        return hash((self.n_observed, tuple(np.sort(refined(self, np.zeros(self.n_nodes))))))
 
     def __repr__(self) -> str:
         shown = [f"{k}→{i}" for k, i in np.argwhere(self.edges)[:12]]
@@ -213,27 +216,23 @@ class Dag:
         import networkx
 
         if not graph.is_directed() or graph.is_multigraph():
-            raise ValueError(
-                "from_networkx needs a networkx.DiGraph: this graph is undirected or has parallel edges"
-            )
+            raise ValueError("from_networkx needs a networkx.DiGraph: this graph is undirected or has parallel edges")
         if not networkx.is_directed_acyclic_graph(graph):
-            cycle = " → ".join(str(k) for k, _ in networkx.find_cycle(graph))
+            cycle = " → ".join(str(k) for k, _ in networkx.find_cycle(graph)[:5])
             raise ValueError(f"the graph has a directed cycle ({cycle} → …): remove one of its edges")
         observed = [node for node, kind in graph.nodes(data="observed", default=True) if kind]
         nodes = observed + [node for node, kind in graph.nodes(data="observed", default=True) if not kind]
-        given = [graph.nodes[node].get("order") for node in nodes]
+        given: list[Any] = [graph.nodes[node].get("order") for node in nodes]
         if all(order is None for order in given):
             given = _made_up_orders(graph, nodes)
         elif any(order is None for order in given):
             missing = nodes[given.index(None)]
-            raise ValueError(
-                f"node {missing!r} has no attribute 'order' but others have: give it to all nodes or none"
-            )
+            raise ValueError(f"node {missing!r} has no attribute 'order' but others have: give it to all nodes or none")
         number = {node: i for i, node in enumerate(nodes)}
         edges = np.zeros((len(nodes), len(nodes)), dtype=np.bool_)
         for k, i in graph.edges:
             edges[number[k], number[i]] = True
-        return cls(edges, np.array(given, dtype=np.float64), len(observed))
+        return cls(edges, given, len(observed))
 
     def to_dot(self, names: Sequence[str] | None = None) -> str:
         """Graphviz source; observed nodes are boxes.
@@ -241,14 +240,12 @@ class Dag:
         Args:
             names: Names of the observed nodes, or of all nodes; numbers where there is none.
         """
-        labels = [str(name) for name in names or ()]
-        labels += [str(i) for i in range(len(labels), self.n_nodes)]
+        labels = [json.dumps(str(name), ensure_ascii=False) for name in (() if names is None else names)]
+        labels += [f'"{i}"' for i in range(len(labels), self.n_nodes)]
         lines = ["digraph {", "  rankdir=TB;"]
         for i in range(self.n_nodes):
             shape = "box, style=filled" if i < self.n_observed else "ellipse"
-            lines.append(
-                f'  {i} [label={json.dumps(labels[i])}, shape={shape}, tooltip="{self.order[i]:.4g}"];'
-            )
+            lines.append(f'  {i} [label={labels[i]}, shape={shape}, tooltip="{self.order[i]:.4g}"];')
         lines += [f"  {k} -> {i};" for k, i in np.argwhere(self.edges)]
         return "\n".join([*lines, "}"]) + "\n"
 
@@ -267,19 +264,19 @@ class Dag:
         """
         try:
             data = json.loads(text)
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"not JSON ({error}): from_json reads one graph as to_json writes it") from None
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"text is not JSON ({error}): from_json reads one graph as to_json writes it") from None
         try:
             n_observed = data["n_observed"]
             order = np.array(data["order"], dtype=np.float64)
-            pairs = np.array(data["edges"], dtype=np.int64).reshape(-1, 2)
+            pairs = np.array(data["edges"] or np.empty((0, 2), dtype=np.int64))
             edges = np.zeros((order.size, order.size), dtype=np.bool_)
-            if pairs.size and pairs.min() < 0:
-                raise IndexError
+            if pairs.dtype.kind != "i" or pairs.ndim != 2 or pairs.shape[1] != 2 or (pairs < 0).any():
+                raise ValueError
             edges[pairs[:, 0], pairs[:, 1]] = True
         except (KeyError, TypeError, ValueError, IndexError, OverflowError):
             raise ValueError(
-                "this JSON is not a graph: it needs n_observed, order (a list of numbers) and edges (a list of "
+                "text is JSON but not a graph: it needs n_observed, order (a list of numbers) and edges (a list of "
                 "[parent, child] pairs of existing nodes)"
             ) from None
         return cls(edges, order, n_observed)
@@ -287,6 +284,8 @@ class Dag:
 
 def _checked_arrays(edges: ArrayLike, order: ArrayLike) -> tuple[BoolArray, FloatArray]:
     try:
+        if np.asarray(order).dtype.kind in "USc":
+            raise TypeError
         matrix, heights = np.array(edges), np.array(order, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError("edges must be a square matrix of booleans and order a list of numbers") from None
@@ -311,12 +310,15 @@ def _checked_arrays(edges: ArrayLike, order: ArrayLike) -> tuple[BoolArray, Floa
 
 def _checked_count(n_observed: int, n_nodes: int) -> int:
     if isinstance(n_observed, bool) or not isinstance(n_observed, int | np.integer):
-        raise ValueError(f"n_observed must be a whole number; found {n_observed!r}")
+        raise ValueError(f"n_observed must be a whole number; found {shown(n_observed)}")
     if not 1 <= n_observed <= n_nodes:
-        raise ValueError(
-            f"n_observed must be between 1 and the number of nodes, {n_nodes}; found {n_observed}"
-        )
+        raise ValueError(f"n_observed must be between 1 and the number of nodes, {n_nodes}; found {shown(n_observed)}")
     return int(n_observed)
+
+
+def shown(value: object) -> str:
+    """`value` as an error message shows it: on one line, and short."""
+    return " ".join(reprlib.repr(value).split())
 
 
 def _made_up_orders(graph: networkx.DiGraph, nodes: list) -> list[float]:
@@ -327,145 +329,3 @@ def _made_up_orders(graph: networkx.DiGraph, nodes: list) -> list[float]:
         height[node] = max((height[child] + 1 for child in graph.successors(node)), default=0)
     top = max(height.values(), default=0)
     return [height[node] / (top + 1) for node in nodes]
-
-
-def _refined(dag: Dag, labels: FloatArray) -> NDArray[np.int64]:
-    """Colours of the nodes that do not depend on how hidden nodes are numbered (colour refinement).
-
-    Observed nodes start with their number, hidden ones with their label; a node's colour then takes in the colours of
-    its children and of its parents until the number of colours stands still.
-    """
-    n = dag.n_observed
-    colours = np.array([hash((i, x)) if i < n else hash((-1, x)) for i, x in enumerate(labels.tolist())])
-    n_colours = 0
-    while len(set(colours)) > n_colours:
-        n_colours = len(set(colours))
-        if n_colours == dag.n_nodes and n_colours > n:
-            # All nodes are told apart: one more round ties the edges to the colours, then nothing can change.
-            return _next_colours(dag, colours)
-        colours = _next_colours(dag, colours)
-    return colours
-
-
-def _next_colours(dag: Dag, colours: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.array(
-        [
-            hash(
-                (colours[i], tuple(np.sort(colours[dag.edges[i]])), tuple(np.sort(colours[dag.edges[:, i]])))
-            )
-            for i in range(dag.n_nodes)
-        ]
-    )
-
-
-def _isomorphic(a: Dag, b: Dag, a_labels: FloatArray, b_labels: FloatArray) -> bool:
-    if (a.n_nodes, a.n_observed, a.n_edges) != (b.n_nodes, b.n_observed, b.n_edges):
-        return False
-    a_colours, b_colours = _refined(a, a_labels), _refined(b, b_labels)
-    a_rank = np.concatenate([np.arange(a.n_observed), a.n_observed + np.argsort(a_colours[a.n_observed :])])
-    b_rank = np.concatenate([np.arange(b.n_observed), b.n_observed + np.argsort(b_colours[b.n_observed :])])
-    if not (a_colours[a_rank] == b_colours[b_rank]).all():
-        return False
-    if (a.edges[np.ix_(a_rank, a_rank)] == b.edges[np.ix_(b_rank, b_rank)]).all():
-        return bool((a_labels[a_rank] == b_labels[b_rank]).all())
-    if np.unique(a_colours).size == a.n_nodes:
-        return False
-    import networkx
-
-    graphs = []
-    for dag, colours in ((a, a_colours), (b, b_colours)):
-        graph = dag.to_networkx()
-        networkx.set_node_attributes(graph, dict(enumerate(colours.tolist())), "colour")
-        graphs.append(graph)
-    same = networkx.algorithms.isomorphism.categorical_node_match("colour", 0)
-    return networkx.is_isomorphic(*graphs, node_match=same)
-
-
-class Dags(Sequence[Dag]):
-    """Many graphs over the same observed nodes, held end to end in flat arrays; a `Dag` is made when one is taken out.
-
-    Args:
-        n_observed: How many nodes of each graph are observed.
-        node_start: Graph g has the nodes node_start[g] … node_start[g+1]−1 of `order`.
-        edge_start: Likewise for `parent` and `child`.
-        order: Orders of all nodes.
-        parent: Parent of each edge, numbered within its graph.
-        child: Child of each edge.
-    """
-
-    def __init__(
-        self,
-        n_observed: int,
-        node_start: IntArray,
-        edge_start: IntArray,
-        order: FloatArray,
-        parent: IntArray,
-        child: IntArray,
-    ) -> None:
-        self.n_observed = n_observed
-        self.node_start = node_start
-        self.edge_start = edge_start
-        self.order = order
-        self.parent = parent
-        self.child = child
-
-    def __len__(self) -> int:
-        return self.node_start.size - 1
-
-    @property
-    def n_nodes(self) -> IntArray:
-        """Number of nodes of each graph."""
-        return np.diff(self.node_start)
-
-    @property
-    def n_hidden(self) -> IntArray:
-        """Number of hidden nodes of each graph."""
-        return self.n_nodes - self.n_observed
-
-    @property
-    def n_edges(self) -> IntArray:
-        """Number of edges of each graph."""
-        return np.diff(self.edge_start)
-
-    @overload
-    def __getitem__(self, index: int) -> Dag: ...
-    @overload
-    def __getitem__(self, index: slice) -> Dags: ...
-    def __getitem__(self, index: int | slice) -> Dag | Dags:
-        if isinstance(index, slice):
-            return self.take(np.arange(len(self))[index])
-        g = range(len(self))[index]
-        nodes = slice(self.node_start[g], self.node_start[g + 1])
-        edges = slice(self.edge_start[g], self.edge_start[g + 1])
-        return Dag._trusted(self.order[nodes].copy(), self.parent[edges], self.child[edges], self.n_observed)
-
-    def __iter__(self) -> Iterator[Dag]:
-        return (self[g] for g in range(len(self)))
-
-    def take(self, indices: IntArray) -> Dags:
-        """The graphs with these numbers."""
-        nodes = ragged_indices(self.node_start, indices)
-        edges = ragged_indices(self.edge_start, indices)
-        return Dags(
-            self.n_observed,
-            starts(self.n_nodes[indices]),
-            starts(self.n_edges[indices]),
-            self.order[nodes],
-            self.parent[edges],
-            self.child[edges],
-        )
-
-    def __repr__(self) -> str:
-        return f"Dags({len(self)} graphs, {self.n_observed} observed nodes, {self.order.size - len(self) * self.n_observed} hidden)"
-
-
-def starts(lengths: IntArray) -> IntArray:
-    """Where each piece begins when pieces of these lengths lie end to end; one more entry for the end of all."""
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-
-def ragged_indices(start: IntArray, pieces: IntArray) -> IntArray:
-    """Positions, in a flat array, of the entries of these pieces, in their order."""
-    lengths = (start[1:] - start[:-1])[pieces]
-    shift = np.repeat(start[:-1][pieces] - starts(lengths)[:-1], lengths)
-    return np.arange(int(lengths.sum())) + shift

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
 import numpy as np
 
-from chefs.dag import Dag, Dags, FloatArray
+from chefs.dag import Dag, FloatArray, shown
+from chefs.dags import Dags
 
 if TYPE_CHECKING:
     from chefs._core.generate import Ragged
@@ -35,8 +36,8 @@ class ChefsProcess:
     r"""The Indian Chefs Process with concentration `alpha`, mass `gamma` and popularity `phi` of observed nodes.
 
     Every node has an order, uniform on [0, 1] unless it is given; a node connects to each active node below it with a
-    probability of its own, its popularity, which is integrated out. The density, with respect to Lebesgue measure on the
-    sorted orders of the hidden nodes and on the free orders of the observed ones, is Eq. 9 of the paper without 1/K⁺!:
+    probability of its own, its popularity, which is integrated out. The density, with respect to Lebesgue measure on
+    the sorted orders of the hidden nodes and the free orders of the observed ones, is Eq. 9 of the paper without 1/K⁺!:
 
     f(Z, θ) = exp(−αγ Σ_j (θ_(j+1) − θ_(j)) [ψ(α+j) − ψ(α)])
               Π_hidden αγ (m−1)! / (α+↓−m)^(rising m)  Π_observed φ^(rising m) α^(rising ↓−m) / (α+φ)^(rising ↓)
@@ -130,7 +131,7 @@ class ChefsProcess:
         return self._one_more(checked_rng(rng), dag, observed_orders([order])[0])
 
     def _one_more(self, rng: np.random.Generator, dag: Dag | None, order: float) -> Dag:
-        from chefs._core.generate import one_more_star
+        from chefs._core.restaurant import one_more_star
 
         height = rng.random() if math.isnan(order) else float(order)
         if dag is None:
@@ -190,37 +191,40 @@ class ChefsProcess:
         if (alpha is None) == (gamma is None):
             raise ValueError("give exactly one of alpha and gamma: the other one is solved for")
         orders, nodes = observed_orders(observed), positive("nodes", nodes)
+        if nodes <= orders.size:
+            raise ValueError(f"nodes must be greater than the number of observed nodes, {orders.size}; found {nodes:g}")
+        if (orders == 1).all():
+            raise ValueError(
+                "nodes cannot be reached: every order in observed is 1, so there is no room above for a hidden node"
+            )
         if gamma is None:
             assert alpha is not None
-            if nodes <= orders.size:
-                raise ValueError(
-                    f"nodes must be greater than the number of observed nodes, {orders.size}; found {nodes:g}"
-                )
-            return cls._solved(
-                nodes, orders, lambda x: cls(alpha, math.exp(x), phi), -20.0, 1.0, unbounded=True
-            )
-        return cls._solved(
-            nodes, orders, lambda x: cls(math.exp(x), gamma, phi), -16.0, 16.0, unbounded=False
-        )
+            return cls._solved(nodes, orders, lambda x: cls(alpha, math.exp(x), phi), "gamma", 40.0)
+        return cls._solved(nodes, orders, lambda x: cls(math.exp(x), gamma, phi), "alpha", 16.0)
 
     @staticmethod
-    def _solved(nodes, orders, process, low: float, high: float, *, unbounded: bool) -> ChefsProcess:
+    def _solved(nodes: float, orders: FloatArray, process, unknown: str, limit: float) -> ChefsProcess:
+        """Widen a bracket on log `unknown` step by step: far beyond the solution the sizes are out of reach."""
         from scipy.optimize import brentq
 
         def excess(x: float) -> float:
             return process(x).expected_nodes(orders) - nodes
 
-        while unbounded and excess(high) < 0:
+        low = high = 0.0
+        while excess(low) > 0 and low > -limit:
+            low -= 1.0
+        while excess(high) < 0 and high < limit:
             high += 0.5
-        if not excess(low) <= 0 <= excess(high):
+        if excess(low) > 0 or excess(high) < 0:
+            side, found = ("more", excess(low)) if excess(low) > 0 else ("fewer", excess(high))
             raise ValueError(
-                f"no alpha gives {nodes:g} expected nodes: with this gamma they range from {excess(low) + nodes:.4g} to "
-                f"{excess(high) + nodes:.4g}; choose nodes in between, or another gamma"
+                f"no {unknown} gives nodes = {nodes:g}: with the other parameters as they are there are always {side}, "
+                f"at the closest {found + nodes:.6g}"
             )
-        return process(brentq(excess, low, high, xtol=1e-12, rtol=1e-12))
+        return process(brentq(excess, low, high, xtol=1e-12) if low < high else low)
 
     def popularity(self, dag: Dag):
-        """The posterior of every node's popularity π given the graph, as a frozen `scipy.stats.beta` with one entry a node.
+        """The posterior of every node's popularity π given the graph: a frozen `scipy.stats.beta`, one entry a node.
 
         Beta(m, α+↓−m) for a hidden node and Beta(φ+m, α+↓−m) for an observed one.
 
@@ -257,10 +261,10 @@ class FiniteChefs:
         for name in ("alpha", "gamma", "phi"):
             object.__setattr__(self, name, positive(name, getattr(self, name)))
         if isinstance(self.K, bool) or not isinstance(self.K, int | np.integer) or self.K < 1:
-            raise ValueError(f"K must be a whole number of nodes, at least 1; found {self.K!r}")
-        if self.K <= self.gamma:
+            raise ValueError(f"K must be a whole number of nodes, at least 1; found {shown(self.K)}")
+        if self.gamma >= self.K:
             raise ValueError(
-                f"K must be greater than gamma = {self.gamma:g}, so that α − αγ/K > 0; found {self.K}"
+                f"K must be greater than gamma = {self.gamma:g}, so that α − αγ/K > 0; found {shown(self.K)}"
             )
 
     @overload
@@ -304,20 +308,22 @@ class FiniteChefs:
 def positive(name: str, value: float) -> float:
     """`value` as a float, or one sentence that says what is wrong with it."""
     try:
+        if isinstance(value, bool | str | bytes):
+            raise TypeError
         number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a positive number; found {value!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be a positive number; found {shown(value)}") from None
     if not (math.isfinite(number) and number > 0):
         raise ValueError(f"{name} must be positive and finite; found {number:g}")
+    if not 1e-100 <= number <= 1e100:
+        raise ValueError(f"{name} must lie between 1e-100 and 1e100; found {number:g}")
     return number
 
 
 def checked_rng(rng: np.random.Generator) -> np.random.Generator:
     """`rng`, if it is a NumPy generator."""
     if not isinstance(rng, np.random.Generator):
-        raise TypeError(
-            f"rng must be a numpy.random.Generator, such as np.random.default_rng(0); found {rng!r}"
-        )
+        raise TypeError(f"rng must be a numpy.random.Generator, such as np.random.default_rng(0); found {shown(rng)}")
     return rng
 
 
@@ -326,7 +332,7 @@ def checked_size(size: int | None) -> int:
     if size is None:
         return 1
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
-        raise ValueError(f"size must be None or a whole number of draws; found {size!r}")
+        raise ValueError(f"size must be None or a whole number of draws; found {shown(size)}")
     return int(size)
 
 
@@ -337,19 +343,19 @@ def observed_orders(observed: Observed) -> FloatArray:
     if isinstance(observed, int | np.integer):
         if observed < 1:
             raise ValueError(
-                f"observed must be at least 1: a graph without observed nodes has no active node; found {observed}"
+                f"observed must be at least 1: without observed nodes no node is active; found {shown(observed)}"
             )
         return np.full(int(observed), np.nan)
     try:
+        if np.asarray(observed).dtype.kind in "USc":
+            raise TypeError
         orders = np.array(observed, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            f"observed must be a number of nodes or a sequence of orders; found {observed!r}"
+            f"observed must be a number of nodes or a sequence of orders; found {shown(observed)}"
         ) from None
     if orders.ndim != 1 or orders.size == 0:
-        raise ValueError(
-            "observed must be a number of nodes or a sequence of at least one order, nan where it is free"
-        )
+        raise ValueError("observed must be a number of nodes or a sequence of at least one order, nan where it is free")
     bad = orders[~(np.isnan(orders) | ((orders >= 0) & (orders <= 1)))]
     if bad.size:
         raise ValueError(f"every order in observed must lie in [0, 1] or be nan (free); found {bad[0]:g}")

@@ -3,25 +3,34 @@
 import math
 
 from chefs._core.jit import jit
-from chefs._core.state import ALPHA, GAMMA, N_ACTIVE, N_OBSERVED, PHI, n_at_or_below
+from chefs._core.state import ALPHA, GAMMA, N_ACTIVE, N_OBSERVED, PHI, first_above, n_at_or_below
 
 
 @jit
 def log_prob(heights, n_children, n_below, n_observed, alpha, gamma, phi):
-    """log f(Z, θ) from the sorted orders and the counts of each node: the gaps, then one factor for each node."""
+    """Log f(Z, θ) from the sorted orders and the counts of each node: the gaps, then one factor for each node."""
     total = -alpha * gamma * exposure(heights, alpha)
     for k in range(heights.size):
         m, below = n_children[k], n_below[k]
         if k < n_observed:
-            total += math.lgamma(phi + m) - math.lgamma(phi)
-            total += math.lgamma(alpha + below - m) - math.lgamma(alpha)
-            total += math.lgamma(alpha + phi) - math.lgamma(alpha + phi + below)
+            total += log_rising(phi, m) + log_rising(alpha, below - m) - log_rising(alpha + phi, below)
         elif m == 0:
             return -math.inf
         else:
-            total += math.log(alpha) + math.log(gamma) + math.lgamma(m)
-            total += math.lgamma(alpha + below - m) - math.lgamma(alpha + below)
+            total += math.log(alpha) + math.log(gamma) + math.lgamma(m) - log_rising(alpha + below - m, m)
     return total
+
+
+@jit
+def log_rising(x, n):
+    """Log x (x+1) … (x+n−1). A sum, because a difference of log-gammas loses all digits where x is large."""
+    total, product = 0.0, 1.0
+    for i in range(n):
+        product *= x + i
+        if not 1e-100 < product < 1e100:
+            total += math.log(product)
+            product = 1.0
+    return total + math.log(product)
 
 
 @jit
@@ -63,7 +72,7 @@ def one_less_below(state, node):
 
 @jit
 def log_insertion(state, height):
-    """log f'/f for a new hidden node with one child at `height`, everything else kept. O(nodes above)."""
+    """Log f'/f for a new hidden node with one child at `height`, everything else kept. O(nodes above)."""
     alpha, gamma = state.hyper[ALPHA], state.hyper[GAMMA]
     n_active = state.size[N_ACTIVE]
     start = n_at_or_below(state, height)
@@ -85,7 +94,7 @@ def log_insertion(state, height):
 
 @jit
 def log_removal(state, node):
-    """log f'/f for taking out a hidden node that has one child, everything else kept: minus its insertion."""
+    """Log f'/f for taking out a hidden node that has one child, everything else kept: minus its insertion."""
     alpha, gamma = state.hyper[ALPHA], state.hyper[GAMMA]
     n_active = state.size[N_ACTIVE]
     at = state.position[node]
@@ -100,14 +109,12 @@ def log_removal(state, node):
             total += math.log(factor)
             factor = 1.0
     gaps += (1.0 - lower) / (alpha + n_active - 1)
-    return (
-        total + math.log(factor * (alpha + state.n_below[node] - 1) / (alpha * gamma)) + alpha * gamma * gaps
-    )
+    return total + math.log(factor * (alpha + state.n_below[node] - 1) / (alpha * gamma)) + alpha * gamma * gaps
 
 
 @jit
 def log_jump(state, node, c, other, other_below):
-    """log f'/f where `node`, with c others below it, passes upwards over `other`, which had it below.
+    """Log f'/f where `node`, with c others below it, passes upwards over `other`, which had it below.
 
     `other_below` is ↓ of `other` without `node`.
     """
@@ -122,30 +129,50 @@ def log_jump(state, node, c, other, other_below):
 
 @jit
 def log_reorder(state, node, height):
-    """log f'/f for moving `node` to `height`, between its children and its parents. O(nodes between)."""
+    """Log f'/f for moving `node` to `height`, between its children and its parents. O(nodes between)."""
     alpha, gamma = state.hyper[ALPHA], state.hyper[GAMMA]
     n_active = state.size[N_ACTIVE]
-    at, here = state.position[node], state.order[node]
+    at, here, old = state.position[node], state.order[node], state.order[node]
+    if height == old:
+        return 0.0
     total, gaps = 0.0, 0.0
+    if height < old:
+        for p in range(at + 1, first_above(state, node)):  # those it was tied with will have it below them
+            total += math.log(one_more_below(state, state.ranking[p]))
     while at + 1 < n_active and state.order[state.ranking[at + 1]] <= height:
         other = state.ranking[at + 1]
         gaps += (state.order[other] - here) / (alpha + at)
-        total += log_jump(state, node, at, other, state.n_below[other] - 1)
+        if state.order[other] > old:
+            total += math.log(one_less_below(state, other))
         here = state.order[other]
         at += 1
     while at > 0 and state.order[state.ranking[at - 1]] > height:
         other = state.ranking[at - 1]
         gaps -= (here - state.order[other]) / (alpha + at)
-        total -= log_jump(state, node, at - 1, other, state.n_below[other])
+        total += math.log(one_more_below(state, other))
         here = state.order[other]
         at -= 1
     gaps += (height - here) / (alpha + at)
-    return total + alpha * gamma * gaps
+    below = at  # ↓ of the node once it has moved: nodes at `height` itself do not count
+    while below > 0 and state.order[state.ranking[below - 1 + (height > old)]] == height:
+        below -= 1
+    return total + alpha * gamma * gaps + log_own_reorder(state, node, below)
+
+
+@jit
+def log_own_reorder(state, node, below):
+    """Log of the factor of `node` alone once ↓ is `below`, minus the same now; its children stay."""
+    alpha = state.hyper[ALPHA]
+    phi = state.hyper[PHI] if node < state.size[N_OBSERVED] else 0.0
+    now, m, total = state.n_below[node], state.n_children[node], 0.0
+    for c in range(min(now, below), max(now, below)):
+        total += math.log((alpha + c - m) / (alpha + c + phi))
+    return total if below > now else -total
 
 
 @jit
 def log_edge_odds(state, parent, child):
-    """log p(Z_ki = 1 given the rest) − log p(Z_ki = 0 given the rest); −∞ or ∞ is never returned for a candidate."""
+    """Log p(Z_ki = 1 given the rest) − log p(Z_ki = 0 given the rest); −∞ or ∞ is never returned for a candidate."""
     alpha = state.hyper[ALPHA]
     others = state.n_children[parent] - state.parents[child, parent]
     phi = state.hyper[PHI] if parent < state.size[N_OBSERVED] else 0.0

@@ -1,7 +1,9 @@
 """The one place that imports numba. Where it cannot be installed, every kernel runs as plain Python."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar, cast
 
 F = TypeVar("F", bound=Callable)
 
@@ -14,8 +16,24 @@ except ImportError:
     COMPILED = False
 
 
+def forget_stale_code(folder: Path) -> None:
+    """Remove machine code that is older than any of the sources.
+
+    Numba looks only at the file of a function, but code from the other files is compiled into it: after a change to one
+    of those it would go on running the old one.
+    """
+    newest = max(path.stat().st_mtime for path in folder.glob("*.py"))
+    for index in (folder / "__pycache__").glob("*.nbi"):
+        with suppress(OSError):  # another process may have been quicker, or the folder may be read-only
+            if index.stat().st_mtime < newest:
+                index.unlink()
+
+
+forget_stale_code(Path(__file__).parent)
+
+
 def jit(function: F) -> F:
     """Compile `function`, keep the machine code on disk, and release the interpreter lock while it runs."""
     if njit is None:
         return function
-    return njit(cache=True, nogil=True)(function)
+    return cast(F, njit(cache=True, nogil=True)(function))

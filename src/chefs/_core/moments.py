@@ -2,17 +2,20 @@
 
 Read the order as time. With n active nodes below, hidden nodes appear at rate λ_n = αγ [ψ(α+n) − ψ(α)] and bring
 γ n edges per unit of time; an observed node appears at its order and brings φ/(α+φ) · n edges in the mean. For free
-observed nodes the state is (s, n) with s of them placed. Nothing is subtracted anywhere, so nothing cancels.
+observed nodes the state is (s, n), which means: s given ones of them lie below θ, the others are left out of the
+process, and there are n nodes. Summed over n that is θ^s, and from s to s + 1 it flows at rate s + 1, because any
+of the s + 1 may be the highest. Nothing is subtracted anywhere, so nothing cancels.
 """
 
 import math
 
 import numpy as np
 
-from chefs._core.state import ALPHA, GAMMA, PHI
+from chefs._core.state import ALPHA, GAMMA
 
 TAIL = 1e-13
 MOST_NODES = 200_000
+MOST_WORK = 1e9  # nodes × steps of the uniformised chain: some ten seconds
 
 
 def size_distribution(observed, hyper):
@@ -22,12 +25,13 @@ def size_distribution(observed, hyper):
         observed: Orders of the observed nodes, nan where free.
         hyper: alpha, gamma, phi.
     """
-    n_states = _enough_states(observed.size, hyper)
+    n_states = _enough_states(observed, hyper)
     while True:
-        if n_states > MOST_NODES:
+        speed = hyper[ALPHA] * hyper[GAMMA] * math.log1p(n_states / hyper[ALPHA])
+        if n_states > MOST_NODES or n_states * speed > MOST_WORK:
             raise ValueError(
-                f"the graphs of this prior have more than {MOST_NODES} nodes with visible probability; "
-                "choose a smaller gamma"
+                "the graphs of this prior are too large for their exact distribution to be computed "
+                f"(more than {n_states // 2} nodes with visible probability): choose a smaller gamma, or simulate"
             )
         mass, edges = _walk(observed, hyper, n_states)
         if abs(mass.sum() - 1.0) < TAIL * 10:
@@ -35,14 +39,20 @@ def size_distribution(observed, hyper):
         n_states *= 2
 
 
-def _enough_states(n_observed, hyper):
+def _enough_states(observed, hyper):
     """A first guess at where the distribution of K⁺ ends: the mean-field path n' = λ_n and a wide margin."""
-    n = float(n_observed)
+    n = float(observed.size)
+    step = (1.0 - _lowest(observed)) / 200
     for _ in range(200):
-        n += hyper[ALPHA] * hyper[GAMMA] * math.log1p(n / hyper[ALPHA]) / 200 + hyper[GAMMA] / 200
+        n += step * hyper[GAMMA] * (hyper[ALPHA] * math.log1p(n / hyper[ALPHA]) + 1.0)
         if n > MOST_NODES:
             break
     return int(n + 10 * math.sqrt(n) + 30)
+
+
+def _lowest(observed):
+    """The order below which there is certainly nothing."""
+    return 0.0 if np.isnan(observed).any() else float(observed.min())
 
 
 def _walk(observed, hyper, n_states):
@@ -55,7 +65,7 @@ def _walk(observed, hyper, n_states):
     kept = phi / (alpha + phi) * n
     state = np.zeros((2, free + 1, n_states))
     state[0, 0, 0] = 1.0
-    height = 0.0
+    height = _lowest(observed)
     for level, count in zip([*fixed, 1.0], [*tied, 0], strict=True):
         state = _flow(state, level - height, rate, gamma * n, kept)
         height = level
@@ -66,24 +76,27 @@ def _walk(observed, hyper, n_states):
     return state[0, free], state[1, free]
 
 
+def _largest(state):
+    """The largest entry of each s: layers differ by many orders of magnitude, and all of them count in the end."""
+    return state.max(axis=(0, 2), keepdims=True)
+
+
 def _flow(state, duration, rate, hidden_edges, observed_edges):
     """Solve the forward equations over `duration` by uniformisation, in pieces that keep exp() in range."""
     free = state.shape[1] - 1
     speed = rate[-1]
-    waiting = (
-        free - np.arange(free)[:, None]
-    )  # rate at which one of the free observed nodes still to come arrives
+    arrival = np.arange(1.0, free + 1)[:, None]  # from s to s + 1
     n_pieces = max(1, math.ceil(duration * (speed + free) / 200))
     dt = duration / n_pieces
     for _ in range(n_pieces if duration > 0 else 0):
         term, total, k = state, state.copy(), 0
-        while k < dt * (speed + free) or term.max() > 1e-18 * total.max():
+        while k < max(free, dt * (speed + free)) or (_largest(term) > 1e-18 * _largest(total)).any():
             k += 1
             new = (speed - rate) * term
             new[:, :, 1:] += rate[:-1] * term[:, :, :-1]
             new[1, :, 1:] += hidden_edges[:-1] * term[0, :, :-1]
-            new[:, 1:, 1:] += waiting * term[:, :-1, :-1]
-            new[1, 1:, 1:] += waiting * observed_edges[:-1] * term[0, :-1, :-1]
+            new[:, 1:, 1:] += arrival * term[:, :-1, :-1]
+            new[1, 1:, 1:] += arrival * observed_edges[:-1] * term[0, :-1, :-1]
             term = new * (dt / k)
             total += term
         state = total * math.exp(-speed * dt)

@@ -27,9 +27,7 @@ NO_LIMIT = np.iinfo(np.int64).max
 class GraphState(NamedTuple):
     """Nodes 0 … D−1 are observed, the rest hidden; arrays have room for more nodes than there are."""
 
-    parents: (
-        np.ndarray
-    )  # bool (C, C): parents[i, k], k is a parent of i; rows, because scans run over parents
+    parents: np.ndarray  # bool (C, C): parents[i, k], k is a parent of i; rows, because scans run over parents
     order: np.ndarray  # float (C,)
     n_children: np.ndarray  # int (C,)
     n_parents: np.ndarray  # int (C,)
@@ -88,9 +86,9 @@ def grow(state):
         _doubled(state.position),
         _doubled(state.low),
         high,
-        state.locked,
-        state.hyper,
-        state.size,
+        state.locked.copy(),
+        state.hyper.copy(),
+        state.size.copy(),
     )
 
 
@@ -213,6 +211,9 @@ def set_order(state, node, height):
     n = state.size[N_ACTIVE]
     old = state.order[node]
     at = state.position[node]
+    if height < old:
+        for p in range(at + 1, first_above(state, node)):  # those it was tied with now have it below them
+            state.n_below[state.ranking[p]] += 1
     while at + 1 < n and state.order[state.ranking[at + 1]] <= height:
         other = state.ranking[at + 1]
         if state.order[other] > old:

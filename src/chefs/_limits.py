@@ -1,0 +1,137 @@
+"""Limits: what a user knows about the graph, checked once and handed to the kernels as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from chefs.dag import BoolArray, Dag, FloatArray
+from chefs.prior import ChefsProcess, Observed, observed_orders
+
+if TYPE_CHECKING:
+    from chefs._core.state import GraphState
+
+Edges = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of the observed orders (equal where fixed), and the edges among them that are settled."""
+
+    low: FloatArray
+    high: FloatArray
+    required: BoolArray  # required[k, i]: every graph has k → i
+    forbidden: BoolArray
+    max_hidden: int
+
+    @classmethod
+    def of(
+        cls,
+        observed: Observed,
+        required: Edges,
+        forbidden: Edges,
+        bounds: Mapping[int, tuple[float, float]],
+        max_hidden: int | None,
+    ) -> Limits:
+        """From what a user gives a kernel; a contradiction is an error."""
+        from chefs._core.state import NO_LIMIT
+
+        orders = observed_orders(observed)
+        n = orders.size
+        low, high = np.where(np.isnan(orders), 0.0, orders), np.where(np.isnan(orders), 1.0, orders)
+        for node, pair in bounds.items():
+            if node not in range(n) or not np.isnan(orders[node]):
+                raise ValueError(f"bounds: node {node!r} is not an observed node with a free order")
+            if len(pair) != 2 or not 0 <= pair[0] < pair[1] <= 1:
+                raise ValueError(f"bounds: node {node} needs 0 ≤ low < high ≤ 1; found {pair!r}")
+            low[node], high[node] = pair
+        if max_hidden is not None and (isinstance(max_hidden, bool) or max_hidden != int(max_hidden) or max_hidden < 0):
+            raise ValueError(f"max_hidden must be None or a whole number; found {max_hidden!r}")
+        wanted, unwanted = _matrix("required", required, n), _matrix("forbidden", forbidden, n)
+        if (wanted & unwanted).any():
+            k, i = np.argwhere(wanted & unwanted)[0]
+            raise ValueError(f"edge {k}→{i} is both required and forbidden")
+        limits = cls(low, high, wanted, unwanted, NO_LIMIT if max_hidden is None else int(max_hidden))
+        limits._reachable()
+        return limits
+
+    @property
+    def n_observed(self) -> int:
+        """Number of observed nodes."""
+        return self.low.size
+
+    def _reachable(self) -> tuple[list[int], FloatArray, FloatArray]:
+        """The nodes, children first, and the interval that bounds and required edges together leave each."""
+        below = self._children_first()
+        low, high = self.low.copy(), self.high.copy()
+        for k in below:
+            low[k] = max([low[k], *low[self.required[k]]])
+        for i in reversed(below):
+            high[i] = min([high[i], *high[self.required[:, i]]])
+        for k, i in np.argwhere(self.required):
+            if not low[i] < high[k]:
+                raise ValueError(
+                    f"the required edge {k}→{i} cannot hold: the order of {k} is at most {high[k]:g}, "
+                    f"that of {i} at least {low[i]:g}"
+                )
+        return below, low, high
+
+    def _children_first(self) -> list[int]:
+        done: list[int] = []
+        while len(done) < self.n_observed:
+            ready = [
+                k
+                for k in range(self.n_observed)
+                if k not in done and set(np.flatnonzero(self.required[k])) <= set(done)
+            ]
+            if not ready:
+                raise ValueError("the required edges form a cycle: remove one of them")
+            done += ready
+        return done
+
+    def draw_orders(self, rng: np.random.Generator) -> FloatArray:
+        """Orders of the observed nodes to start from: within their bounds, required parents above their children."""
+        nodes, low, high = self._reachable()
+        orders = np.zeros(self.n_observed)
+        for k in nodes:
+            bottom = max([low[k], *orders[self.required[k]]])
+            orders[k] = bottom if low[k] == high[k] else bottom + (high[k] - bottom) * (1 - rng.random()) * 0.999
+        return orders
+
+    def state(self, rng: np.random.Generator, start: Dag | None, prior: ChefsProcess) -> GraphState:
+        """The compiled state of `start`, or of the observed nodes with the required edges alone."""
+        from chefs._core.state import pack
+
+        orders = self.draw_orders(rng) if start is None else start.order
+        pairs = np.argwhere(self.required if start is None else start.edges)
+        parents, children = np.ascontiguousarray(pairs.T)
+        locked = np.ascontiguousarray((self.required | self.forbidden).T)
+        hyper = np.array([prior.alpha, prior.gamma, prior.phi])
+        return pack(orders.copy(), parents, children, self.low, self.high, locked, hyper, self.max_hidden)
+
+    def check(self, start: Dag) -> None:
+        """Whether `start` is within the limits."""
+        n = self.n_observed
+        inner = start.edges[:n, :n]
+        if start.n_observed != n:
+            raise ValueError(f"start has {start.n_observed} observed nodes where observed says {n}")
+        if (start.order[:n] < self.low).any() or (start.order[:n] > self.high).any():
+            raise ValueError("start has an observed node whose order differs from observed or is outside its bounds")
+        if (self.required & ~inner).any() or (self.forbidden & inner).any():
+            raise ValueError("start lacks a required edge or has a forbidden one")
+        if start.n_hidden > self.max_hidden:
+            raise ValueError(f"start has {start.n_hidden} hidden nodes where max_hidden is {self.max_hidden}")
+
+
+def _matrix(name: str, edges: Edges, n: int) -> BoolArray:
+    matrix = np.zeros((n, n), dtype=np.bool_)
+    for edge in edges:
+        if len(edge) != 2 or not all(isinstance(node, int | np.integer) and 0 <= node < n for node in edge):
+            raise ValueError(f"{name}: {edge!r} is not a pair (parent, child) of observed nodes 0 to {n - 1}")
+        matrix[edge[0], edge[1]] = True
+    if matrix.diagonal().any():
+        raise ValueError(f"{name}: node {np.flatnonzero(matrix.diagonal())[0]} cannot be its own parent")
+    return matrix

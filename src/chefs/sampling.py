@@ -1,0 +1,377 @@
+"""sample: chains in parallel, written while they run, resumed after a crash draw for draw."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import joblib
+import numpy as np
+
+from chefs import progress as notes
+from chefs.dag import shown
+from chefs.draws import ChainDraws, Draw
+from chefs.kernels import Kernel
+from chefs.prior import checked_rng
+from chefs.storage import RunError, Store
+from chefs.tempering import TemperedKernel
+from chefs.trace import Trace, n_segments, read_segments, write_header, write_segment, write_stats
+
+FLUSH_SECONDS = 2.0
+FLUSH_DRAWS = 10_000
+_ABANDONED: set[str] = set()  # calls that have raised: joblib cannot stop threads, so these stop themselves
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long to run: `warmup` steps, then `draws` draws, `thin` steps apart."""
+
+    draws: int
+    warmup: int
+    thin: int
+
+    def __post_init__(self) -> None:
+        for name, least in (("draws", 1), ("warmup", 0), ("thin", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(f"{name} must be a whole number, at least {least}; found {value!r}")
+            object.__setattr__(self, name, int(value))
+
+    @property
+    def n_steps(self) -> int:
+        """Steps in all."""
+        return self.warmup + self.draws * self.thin
+
+
+@dataclass
+class Progress:
+    """Where a chain stands: everything that is needed to go on as if nothing had happened."""
+
+    state: Any
+    rng: np.random.Generator
+    steps: int  # made, warm-up included
+    n_draws: int  # written
+    n_segments: int
+    tally: np.ndarray  # of moves after warm-up
+    seconds: float
+
+
+def sample(
+    rng: np.random.Generator,
+    kernel: Kernel,
+    *,
+    draws: int,
+    warmup: int = 0,
+    thin: int = 1,
+    chains: int = 4,
+    temperatures: int | Sequence[float] | None = None,
+    names: Sequence[str] | None = None,
+    n_jobs: int | None = None,
+    checkpoint: str | Path | None = None,
+    progress: bool | None = None,
+) -> Trace:
+    """Run a kernel and collect its draws.
+
+    Chains run in parallel through joblib: under `joblib.parallel_config(backend="dask")`, say, a Dask cluster does the
+    work. The same `rng` gives the same draws whatever does the work.
+
+    Args:
+        rng: A NumPy generator.
+        kernel: Any `Kernel`.
+        draws: Draws of each chain.
+        warmup: Steps before the first draw, in which kernels adapt.
+        thin: Steps from one draw to the next.
+        chains: Independent chains.
+        temperatures: For parallel tempering: how many copies from the posterior to the prior, or their temperatures.
+        names: Names of the observed nodes.
+        n_jobs: Chains at a time; None for as many as there are cores.
+        checkpoint: A new folder to which the run is written while it goes on; `resume` continues it.
+        progress: Whether to show progress; None for: on a terminal.
+
+    >>> import chefs
+    >>> kernel = chefs.PriorKernel(chefs.ChefsProcess(1.0, 2.0, 1.0), observed=3)
+    >>> trace = chefs.sample(np.random.default_rng(0), kernel, draws=50, chains=2, progress=False)
+    >>> trace.n_chains, len(trace)
+    (2, 100)
+    """
+    plan = Plan(draws, warmup, thin)
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be a Kernel, such as PriorKernel; found {shown(kernel)}")
+    if isinstance(chains, bool) or not isinstance(chains, int | np.integer) or chains < 1:
+        raise ValueError(f"chains must be a whole number, at least 1; found {chains!r}")
+    if names is not None and len(names) != kernel.n_observed:
+        raise ValueError(f"names must name each of the {kernel.n_observed} observed nodes; found {len(names)}")
+    tempered = _tempered(kernel, temperatures)
+    generators = checked_rng(rng).spawn(int(chains))
+    if checkpoint is None:
+        results = _run_all(tempered, plan, generators, None, n_jobs, progress)
+        return Trace([draws for draws, _ in results], [stats for _, stats in results], names)
+    store = Store.new(Path(checkpoint))
+    with store.alone():
+        if store.has("run"):
+            raise FileExistsError(f"another process began a run in {store.folder}: choose another path")
+        header = {
+            "n_observed": kernel.n_observed,
+            "names": None if names is None else [str(name) for name in names],
+            "temperatures": np.asarray(temperatures).tolist() if temperatures is not None else None,
+            **asdict(plan),
+        }
+        write_header(store, header, len(generators), pickle.dumps(generators) + cloudpickle.dumps(kernel))
+        return _run_folder(store, tempered, plan, generators, n_jobs, progress)
+
+
+def resume(
+    path: str | Path,
+    *,
+    draws: int | None = None,
+    kernel: Kernel | None = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+) -> Trace:
+    """Continue a run from its folder; the result is, draw for draw, that of a run never interrupted.
+
+    The folder holds the kernel as Python objects: resume only runs that you trust.
+
+    Args:
+        path: The folder given to `sample` as `checkpoint`.
+        draws: A larger number of draws than the run was started with, to make it longer.
+        kernel: The kernel as it was given to `sample`, where the stored one cannot be read any more.
+        n_jobs: Chains at a time.
+        progress: Whether to show progress.
+    """
+    store = Store.open(Path(path))[0]
+    with store.alone():
+        _, header, body = Store.open(store.folder)
+        if "thin" not in header:
+            raise RunError(f"{store.folder} holds a trace that was saved, not a run that can be continued")
+        plan = Plan(header["draws"], header["warmup"], header["thin"])
+        generators, stored = _stored(store, body, kernel)
+        if stored.n_observed != header["n_observed"]:
+            raise ValueError(f"kernel has {stored.n_observed} observed nodes where the run has {header['n_observed']}")
+        if draws is not None:
+            longer = replace(plan, draws=draws)
+            if longer.draws < plan.draws:
+                raise ValueError(f"draws must be at least {plan.draws}, what the run was started with; found {draws}")
+            plan = longer
+        for chain in range(len(generators)):
+            _check_written(store, chain)
+        if plan.draws > header["draws"]:
+            store.write("run", {**header, **asdict(plan)}, body)
+        tempered = _tempered(stored, header["temperatures"])
+        return _run_folder(store, tempered, plan, generators, n_jobs, progress)
+
+
+def _tempered(kernel: Kernel, temperatures: int | Sequence[float] | None) -> Kernel:
+    return kernel if temperatures is None else TemperedKernel.of(kernel, temperatures)
+
+
+def _stored(store: Store, body: bytes, kernel: Kernel | None) -> tuple[list[np.random.Generator], Kernel]:
+    """The generators and the kernel that a run began with; a kernel given again need not be read."""
+    stream = io.BytesIO(body)
+    generators = pickle.load(stream)
+    try:
+        return generators, cloudpickle.load(stream) if kernel is None else kernel
+    except Exception as error:  # unpickling runs foreign constructors: anything can happen
+        raise RunError(
+            f"the kernel in {store.folder} cannot be read here ({type(error).__name__}: {error}): "
+            "import what it needs, or pass it again as resume(..., kernel=...)"
+        ) from error
+
+
+def _check_written(store: Store, chain: int) -> None:
+    """Whether the draws and the state of a chain fit together; a chain that has not begun has neither."""
+    if not store.has(_state_of(chain)) and not n_segments(store, chain):
+        return
+    facts, _ = store.read(_state_of(chain))
+    found = sum(len(piece) for piece in islice(read_segments(store, chain), facts["n_segments"]))
+    if found != facts["n_draws"] or n_segments(store, chain) > facts["n_segments"] + 1:
+        raise RunError(
+            f"{store.folder / _state_of(chain)} does not fit the draws beside it: "
+            f"it counts {facts['n_draws']} in {facts['n_segments']} files"
+        )
+
+
+def _state_of(chain: int) -> str:
+    return f"chain-{chain}/state"
+
+
+def _run_folder(store: Store, kernel, plan, generators, n_jobs, progress) -> Trace:
+    try:
+        for chain in range(len(generators)):
+            if not store.has(_state_of(chain)):
+                store.write(_state_of(chain), {"steps": 0, "n_draws": 0, "n_segments": 0})
+        _run_all(kernel, plan, generators, store, n_jobs, progress)
+    except RunError as error:
+        remedy = f"when the cause is mended, chefs.resume({str(store.folder)!r}) goes on"
+        raise RunError(f"{error}; {remedy}") from error
+    finally:
+        for note in store.folder.glob("progress-*"):
+            note.unlink(missing_ok=True)
+    return Trace.load(store.folder)
+
+
+def _run_all(kernel, plan, generators, store, n_jobs, progress) -> list[tuple[ChainDraws, dict[str, Any]]]:
+    """All chains, as many at a time as asked for, wherever joblib puts them."""
+    with ExitStack() as stack:
+        watched = None
+        if notes.wanted(progress):
+            watched = store.folder if store else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.enter_context(notes.shown(watched, len(generators)))
+        if n_jobs is None:
+            _, n_jobs = joblib.parallel.get_active_backend()  # what joblib.parallel_config says, if anything
+        at_once = min(len(generators), joblib.cpu_count()) if n_jobs is None else n_jobs
+        parallel = joblib.Parallel(n_jobs=at_once, prefer=getattr(kernel, "prefer", "processes"))
+        call = uuid.uuid4().hex
+        try:
+            return parallel(
+                joblib.delayed(run_chain)(kernel, plan, generator, chain, store, watched, call)
+                for chain, generator in enumerate(generators)
+            )  # pyright: ignore[reportReturnType]
+        except BaseException:
+            _ABANDONED.add(call)
+            raise
+
+
+def run_chain(
+    kernel: Kernel,
+    plan: Plan,
+    rng: np.random.Generator,
+    chain: int,
+    store: Store | None,
+    watched: Path | None,
+    call: str = "",
+) -> tuple[ChainDraws, dict[str, Any]]:
+    """One chain from where it stands to its end. With a store, its draws go there and not back to the caller."""
+    note = notes.Notes(watched, chain)
+    if store is None:
+        draws: list[Draw] = []
+        at = _start(kernel, rng)
+        for draw in _advance(kernel, plan, at, note, call):
+            if draw is not None:
+                draws.append(draw)
+        return ChainDraws.from_draws(kernel.n_observed, draws), _stats(kernel, at)
+    with store.alone(f"chain-{chain}"):  # the worker of a run that was killed may live on
+        at = _standing(kernel, rng, chain, store)
+        if at.steps < plan.n_steps:
+            _run_written(kernel, plan, at, chain, store, note, call)
+        stats = _stats(kernel, at)
+        write_stats(store, chain, stats)
+    return ChainDraws.from_draws(kernel.n_observed, []), stats
+
+
+def _advance(kernel: Kernel, plan: Plan, at: Progress, note: notes.Notes, call: str) -> Iterator[Draw | None]:
+    """Step to the end of the plan; after each step the draw, or None where there is none."""
+    begin = last = time.monotonic()
+    made_before = at.steps
+    while at.steps < plan.n_steps:
+        if call in _ABANDONED:
+            raise RunError("another chain failed, or the run was interrupted")
+        if at.steps == plan.warmup:
+            at.state = getattr(kernel, "freeze", lambda state: state)(at.state)
+        at.state, info = kernel.step(at.rng, at.state)
+        at.steps += 1
+        if at.steps > plan.warmup:
+            at.tally = at.tally + info.tally
+        now = time.monotonic()
+        at.seconds, last = at.seconds + now - last, now
+        if note.due() or at.steps == plan.n_steps:
+            pace = (now - begin) / (at.steps - made_before)
+            made, accepted = info.tally.sum(axis=0).tolist()
+            note.write(
+                notes.Note(
+                    done=at.steps,
+                    total=plan.n_steps,
+                    draws=max(0, at.steps - plan.warmup) // plan.thin,
+                    moves_per_second=made / max(pace, 1e-9),
+                    acceptance=accepted / max(made, 1),
+                    n_nodes=kernel.draw(at.state).order.size,
+                    seconds_left=pace * (plan.n_steps - at.steps),
+                )
+            )
+        kept = at.steps > plan.warmup and (at.steps - plan.warmup) % plan.thin == 0
+        yield kernel.draw(at.state) if kept else None
+
+
+def _run_written(
+    kernel: Kernel, plan: Plan, at: Progress, chain: int, store: Store, note: notes.Notes, call: str
+) -> None:
+    """The rest of a chain, written now and then: at most one hundredth of the time is lost should it be killed."""
+    store.remove(f"chain-{chain}/stats")
+    owed = _n_ahead(store, chain, at)
+    kept: list[Draw] = []
+    last_flush = time.monotonic()
+    for draw in _advance(kernel, plan, at, note, call):
+        if draw is not None:
+            kept.append(draw)
+        waited = time.monotonic() - last_flush
+        due = waited > max(FLUSH_SECONDS, at.seconds / 100) or len(kept) >= FLUSH_DRAWS
+        if at.steps == plan.n_steps or (due and len(kept) >= owed):
+            _flush(kernel, at, kept, chain, store)
+            kept, owed = [], 0
+            last_flush = time.monotonic()
+
+
+def _n_ahead(store: Store, chain: int, at: Progress) -> int:
+    """How many draws were written that the state does not know of, because the run was killed before it was written.
+
+    They will be made again and written in the same place, but not before there are as many: what a reader has once
+    seen must not go away. Where they cannot be read there is nothing to wait for.
+    """
+    try:
+        return sum(len(piece) for piece in islice(read_segments(store, chain), at.n_segments, None))
+    except RunError:
+        return 0
+
+
+def _standing(kernel: Kernel, rng: np.random.Generator, chain: int, store: Store) -> Progress:
+    """Where the chain stopped, or its start."""
+    facts, body = store.read(_state_of(chain))
+    if not facts["steps"]:
+        return _start(kernel, rng)
+    try:
+        at: Progress = cloudpickle.loads(body)
+    except Exception as error:  # as for the kernel
+        raise RunError(
+            f"{store.folder / _state_of(chain)} cannot be read here ({type(error).__name__}: {error})"
+        ) from error
+    if at.tally.shape[0] != len(kernel.move_names):
+        raise RunError(f"the kernel has other moves than the one that chain {chain} was begun with")
+    return at
+
+
+def _start(kernel: Kernel, rng: np.random.Generator) -> Progress:
+    tally = np.zeros((len(kernel.move_names), 2), dtype=np.int64)
+    return Progress(kernel.init(rng), rng, 0, 0, 0, tally, 0.0)
+
+
+def _flush(kernel: Kernel, at: Progress, kept: list[Draw], chain: int, store: Store) -> None:
+    """Write the draws as a new segment, then the state; a crash in between costs nothing but the time."""
+    if kept:
+        write_segment(store, chain, at.n_segments, at.n_draws, ChainDraws.from_draws(kernel.n_observed, kept))
+        at.n_segments += 1
+        at.n_draws += len(kept)
+    facts = {"steps": at.steps, "n_draws": at.n_draws, "n_segments": at.n_segments}
+    store.write(_state_of(chain), facts, cloudpickle.dumps(at))
+
+
+def _stats(kernel: Kernel, at: Progress) -> dict[str, Any]:
+    moves = {
+        name: {"made": int(made), "accepted": int(accepted)}
+        for name, (made, accepted) in zip(kernel.move_names, at.tally, strict=True)
+    }
+    stats: dict[str, Any] = {"moves": moves, "seconds": at.seconds}
+    if isinstance(kernel, TemperedKernel):
+        stats["powers"] = at.state.powers.tolist()
+        swaps = [moves[name] for name in moves if name.startswith("swap ")]
+        stats["swap_rates"] = [swap["accepted"] / max(swap["made"], 1) for swap in swaps]
+    return stats

@@ -1,0 +1,186 @@
+"""The laws of the chain under the prior: it leaves the prior invariant and reaches it, move by move."""
+
+import numpy as np
+import pytest
+
+from chefs import ChefsProcess, Hyperpriors, Moves
+from chefs._core import propose
+from chefs._core.state import unpack
+from tests.laws.graphs import OBSERVED, empty_graphs, evolve, state_of, statistics
+from tests.mutants import mutant
+from tests.stats import check, check_caught, pmf_p_value, same_p_value
+
+PRIOR = ChefsProcess(alpha=1.3, gamma=1.2, phi=0.8)
+cases = pytest.mark.parametrize("observed", OBSERVED.values(), ids=OBSERVED)
+
+
+def against_the_prior(draws, observed, rng, prior=PRIOR):
+    """p-values of all statistics against exact draws, and of the number of nodes against its exact distribution."""
+    got, exact = statistics(draws), statistics(prior.sample(rng, observed, size=40_000))
+    p_values = {name: same_p_value(exact[name], got[name]) for name in exact}
+    return p_values | {"exact nodes": pmf_p_value(got["nodes"], prior.n_active_pmf(observed))}
+
+
+def invariance(observed, moves, seed, run=propose.run, size=20_000, n_moves=100, prior=PRIOR):
+    """Start at exact draws, make moves: what comes out must be exact draws again."""
+    rng = np.random.default_rng(seed)
+    start = prior.sample(rng, observed, size=size)
+    moved = evolve(rng, start, prior, observed, moves.as_array(), n_moves, run)
+    return against_the_prior(moved, observed, rng, prior)
+
+
+def arrival(observed, moves, seed, run=propose.run, size=3_000, n_moves=4_000):
+    """Start at empty graphs, make many moves: what comes out must be exact draws."""
+    rng = np.random.default_rng(seed)
+    start = empty_graphs(rng, observed, size)
+    return against_the_prior(evolve(rng, start, PRIOR, observed, moves.as_array(), n_moves, run), observed, rng)
+
+
+@cases
+def test_chain_keeps_the_prior(observed):
+    check(invariance(observed, Moves(), seed=20))
+
+
+@cases
+def test_paper_moves_keep_the_prior(observed):
+    check(invariance(observed, Moves.paper(), seed=21))
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        Moves(1, 0, 0, 0),
+        Moves(1, 0, 0, 0, edge_rule="gibbs"),
+        Moves(0, 1, 0, 0),
+        Moves(0, 0, 1, 0),
+        Moves(0, 0, 1, 0, order_rule="uniform"),
+        Moves(0, 0, 0, 1),
+    ],
+    ids=["edge", "edge gibbs", "birth and death", "order", "order uniform", "depth"],
+)
+def test_each_move_alone_keeps_the_prior(moves):
+    check(invariance(OBSERVED["mixed"], moves, seed=22, n_moves=30))
+
+
+@cases
+def test_chain_reaches_the_prior_from_an_empty_graph(observed):
+    check(arrival(observed, Moves(), seed=23))
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [Moves(depth=0), Moves(order=0), Moves(order_rule="uniform"), Moves(edge_rule="gibbs"), Moves.paper()],
+    ids=["no depth", "no order", "uniform order", "gibbs edges", "paper"],
+)
+def test_chain_reaches_the_prior_with_a_move_switched_off(moves):
+    """Observed orders are fixed here: without order moves free ones would stay where they are."""
+    check(arrival(OBSERVED["fixed"], moves, seed=24))
+
+
+def test_a_chain_that_has_not_run_is_told_from_the_prior():
+    check_caught(arrival(OBSERVED["fixed"], Moves(), seed=25, n_moves=20))
+
+
+# Hyperparameters ----------------------------------------------------------------------------------------------------
+
+LIGHT = Hyperpriors(alpha=(5.0, 10.0), gamma=(5.0, 5.0), phi=(5.0, 5.0))
+
+
+def draw_hyper(rng):
+    """alpha, gamma, phi from LIGHT."""
+    return ChefsProcess(1 / rng.gamma(5.0, 1 / 10.0), rng.gamma(5.0, 1 / 5.0), rng.gamma(5.0, 1 / 5.0))
+
+
+def joint(rng, size, run=None, observed=(0.0, 0.4, np.nan)):
+    """(hyperparameters, graph) drawn forwards; where `run` is given, moved on by it."""
+    rows = []
+    for _ in range(size):
+        prior = draw_hyper(rng)
+        dag = prior.sample(rng, observed)
+        hyper, order, n_edges = np.array([prior.alpha, prior.gamma, prior.phi]), dag.order, dag.n_edges
+        if run is not None:
+            state = state_of(dag, prior, observed)
+            tally = np.zeros((6, 2), dtype=np.int64)
+            for _ in range(5):
+                state = run(rng, state, Moves().as_array(), LIGHT.as_array(), 20, tally)
+            order, parents, _ = unpack(state)
+            hyper, n_edges = state.hyper, parents.size
+        rows.append([*hyper, order.size, n_edges, order.size / (1 + hyper[1])])
+    return np.array(rows).T
+
+
+def compare_joint(run, seed=26, size=8_000):
+    rng = np.random.default_rng(seed)
+    forward, moved = joint(rng, size), joint(rng, size, run)
+    names = ("alpha", "gamma", "phi", "nodes", "edges", "nodes/gamma")
+    p_values = {name: same_p_value(a, b) for name, a, b in zip(names, forward, moved, strict=True)}
+    p_values["nodes"] = same_p_value(forward[3].astype(int), moved[3].astype(int))
+    p_values["edges"] = same_p_value(forward[4].astype(int), moved[4].astype(int))
+    return p_values
+
+
+def test_hyperparameters_and_graph_keep_their_joint_law():
+    check(compare_joint(propose.run))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(("hyperprior[GAMMA, 1] + alpha * exposure(", "hyperprior[GAMMA, 1] + exposure("), id="gamma"),
+        pytest.param(("return graph - shape * x - rate * math.exp(-x)", "return graph - rate * math.exp(-x)"), id="alpha"),
+        pytest.param(("return graph + shape * x - rate * math.exp(x)", "return graph + (shape - 1) * x - rate * math.exp(x)"), id="phi without the Jacobian"),
+    ],
+)  # fmt: skip
+def test_errors_of_the_hyperparameters_are_caught(change):
+    wrong = mutant("hyper", change).update_hyper
+    check_caught(compare_joint(mutant("propose", update_hyper=wrong).run))
+
+
+# Negative controls: the misprints of the paper put back in, and other single errors ----------------------------------
+
+BIRTH = "width * (n_above + 1) * n_active / ((n_orphans + 1) * (n_active + 1))"
+CANDIDATE = "(k >= state.size[N_OBSERVED] and state.n_children[k] - present == 0)"
+ERRORS = {
+    # of the paper
+    "birth and death without K⁺ + 1": (BIRTH, "width * (n_above + 1) * n_active / (n_orphans + 1)"),
+    "1/K⁺! with the right ratio": (BIRTH, BIRTH.replace("(n_active + 1))", "(n_active + 1) ** 2)")),
+    "only non-singletons are candidates": (CANDIDATE, "(k >= state.size[N_OBSERVED] and state.n_children[k] <= 1)"),
+    "intervals above counted as K⁺ − i + 1 + 1": (BIRTH, BIRTH.replace("(n_above + 1)", "(n_above + 2)")),
+    # of ours, had we made them
+    "K*_i forgotten": (BIRTH, "width * (n_above + 1) * n_active / (n_active + 1)"),
+    "order without jumps": ("level += log_jump(state, i, c, other, state.n_below[other] - (state.order[other] > state.order[i]))", "level += 0.0"),
+    "order with a wrong slope": ("slope = alpha * gamma / (alpha + c)\n", "slope = gamma / (alpha + c)\n"),
+    "depth without the number of parents": ("n_active * n_parents * width / (n_hidden + 1)", "n_active * width / (n_hidden + 1)"),
+    "depth without the width": ("n_active * n_parents * width / (n_hidden + 1)", "n_active * n_parents / (n_hidden + 1)"),
+    "edges without their odds": ("return Proposal(EDGE, i, k, 0.0, -odds if present else odds)", "return Proposal(EDGE, i, k, 0.0, odds)"),
+}  # fmt: skip
+
+
+LOUD = ChefsProcess(2.5, 1.6, 3.0)  # where every term of the ratios matters
+YULE = ChefsProcess(20.0, 2.5, 3.0)  # where births are often accepted with certainty, so that deaths are not
+
+
+@pytest.mark.parametrize("change", ERRORS.values(), ids=ERRORS)
+def test_errors_of_the_chain_are_caught(change):
+    run = mutant("propose", change).run
+    check_caught(invariance(OBSERVED["mixed"], Moves(), 27, run, size=10_000, n_moves=300, prior=LOUD))
+
+
+def test_a_death_that_does_not_merge_its_interval_is_caught():
+    whole, part = (
+        "log_birth_factor(high - low, n_above, n_orphans - 1",
+        "log_birth_factor(high - state.order[k], n_above, n_orphans - 1",
+    )
+    run = mutant("propose", (whole, part)).run
+    check_caught(invariance([0.0], Moves(), 28, run, size=10_000, n_moves=300, prior=YULE))
+
+
+def test_observed_singletons_left_out_as_candidates_are_caught():
+    """The chain would still keep the prior, but never reach it."""
+    run = mutant("propose", (CANDIDATE, "(state.n_children[k] - present == 0)")).run
+    check_caught(arrival(OBSERVED["fixed"], Moves(), 29, run))
+
+
+@pytest.mark.parametrize("observed, prior", [(OBSERVED["mixed"], LOUD), ([0.0], YULE)], ids=["loud", "yule"])
+def test_the_right_chain_passes_where_the_wrong_ones_are_caught(observed, prior):
+    check(invariance(observed, Moves(), 27, size=10_000, n_moves=300, prior=prior))
