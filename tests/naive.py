@@ -21,7 +21,7 @@ def log_rising(x, n):
 
 
 def log_prob(edges, order, n_observed, alpha, gamma, phi):
-    """Density of NOTES section 1, term by term."""
+    """Eq. 9 of the paper without its 1/K⁺!, term by term."""
     if any(not order[k] > order[i] for k, i in edges):
         return -math.inf
     total = 0.0

@@ -175,6 +175,9 @@ def test_bad_hyperparameters(name, bad):
 def test_bad_observed(bad):
     with refused("observed"):
         IndianBuffet().sample(np.random.default_rng(0), bad)
+    for expected in (IndianBuffet().expected_nodes, IndianBuffet().expected_edges):
+        with refused("observed"):
+            expected(bad)
 
 
 def test_bad_rng_and_size():

@@ -17,6 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from chefs import Dag, Dags
+from chefs.dag import checked_dag
 from tests.helpers import edge_set, refused
 from tests.strategies import dags
 
@@ -329,6 +330,9 @@ def test_dot():
     assert r'label="say \"hé\""' in named
     assert r'label="a\\b"' in named
     assert 'label="2"' in named
+    for wrong in (["a"], list("abcd"), "ab", 3, np.array(3)):
+        with refused("names", "2 observed nodes", "3 nodes"):
+            dag.to_dot(names=wrong)
 
 
 @given(dags())
@@ -440,6 +444,22 @@ def test_bad_n_observed(n_observed):
         Dag([[0, 0], [1, 0]], [0.0, 0.5], n_observed)
 
 
+@pytest.mark.parametrize("wrong", ["a", 1.5, None, True, [0], np.array([0, 1])], ids=repr)
+def test_bad_nodes(wrong):
+    dag = Dag([[0, 0], [1, 0]], [0.0, 0.5], 1)
+    for method in (dag.parents, dag.children, dag.ancestors, lambda node: dag.width(node, 0)):
+        with refused("node", "0 to 1", error=TypeError):
+            method(wrong)
+
+
+@pytest.mark.parametrize("wrong", [3, None, "dag", np.eye(2)], ids=repr)
+def test_not_a_dag(wrong):
+    with refused("other", "chefs.Dag", error=TypeError):
+        Dag([[0]], [0.0], 1).same_structure(wrong)
+    with refused("start", "chefs.Dag", error=TypeError):
+        checked_dag(wrong, "start")
+
+
 def test_a_graph_without_nodes():
     with refused("n_observed"):
         Dag(np.zeros((0, 0), dtype=bool), [], 0)
@@ -452,6 +472,9 @@ def test_bad_networkx_graphs():
         Dag.from_networkx(nx.cycle_graph(1000, create_using=nx.DiGraph))
     with refused("cycle"):
         Dag.from_networkx(nx.DiGraph([(0, 0)]))
+    for wrong in (3, None, [(0, 1)], {0: [1]}):
+        with refused("graph", "networkx.DiGraph", error=TypeError):
+            Dag.from_networkx(wrong)
     for wrong in (nx.Graph([(0, 1)]), nx.MultiDiGraph([(0, 1), (0, 1)])):
         with refused("DiGraph"):
             Dag.from_networkx(wrong)
@@ -459,9 +482,10 @@ def test_bad_networkx_graphs():
     partly.nodes["a"]["order"] = 0.5
     with refused("'b'", "order"):
         Dag.from_networkx(partly)
-    partly.nodes["b"]["order"] = "low"
-    with refused("order"):
-        Dag.from_networkx(partly)
+    for wrong in ("low", "0.2", [0.2], 0.2j):
+        partly.nodes["b"]["order"] = wrong
+        with refused("order of node 'b'", "number"):
+            Dag.from_networkx(partly)
     partly.nodes["b"]["order"] = 0.7
     with refused("edge 0→1", "order"):
         Dag.from_networkx(partly)
@@ -582,12 +606,15 @@ def test_dags_are_a_sequence(data, sequence):
 
 def test_dags_repr_and_numpy_indices():
     dags = Dags(1, *flat([CHAIN, CHAIN.sorted(), Dag([[0]], [0.0], 1)]))
-    assert repr(dags) == "Dags(3 graphs, 1 observed nodes, 4 hidden)"
+    assert repr(dags) == "Dags(3 graphs, 1 observed node, 4 hidden)"
+    assert repr(dags[:1]) == "Dags(1 graph, 1 observed node, 2 hidden)"
     assert dags[np.int64(2)].n_nodes == 1
-    with pytest.raises(TypeError):
-        dags["0"]
-    with pytest.raises(TypeError):
-        dags[0.0]
+    for wrong in ("0", 0.0, True, None, (0, 1)):
+        with refused("graph", "number", error=TypeError):
+            dags[wrong]
+    for far in (3, 99, -4):
+        with refused(f"graph {far}", "there are 3", error=IndexError):
+            dags[far]
 
 
 def test_a_graph_taken_out_is_a_copy():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chefs
-from chefs import RunError, Trace, sampling
+from chefs import RunError, Trace, sampling, storage
 from chefs.storage import MAGIC, Store
 from tests.faults import (
     N_CHAINS,
@@ -339,3 +339,12 @@ class TestDamagedFiles:
         for function in (Trace.load, chefs.resume):
             with pytest.raises(RunError, match=r"cannot read .*Is a directory"):
                 function(tmp_path / "run")
+
+
+def test_without_locks_and_folders_that_can_be_opened(tmp_path, monkeypatch, expected):
+    """As on Windows."""
+    monkeypatch.setattr(storage, "fcntl", None)
+    monkeypatch.setattr(storage, "_sync_folder", lambda folder: None)
+    plan = next(iter(PLANS))
+    assert same_draws(begin(plan, checkpoint=tmp_path / "run"), expected[plan])
+    assert same_draws(go_on(tmp_path / "run"), expected[plan])

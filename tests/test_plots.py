@@ -61,6 +61,9 @@ def test_names_and_given_axes():
     assert plots.dag(dag, ax, names=["rain", "wet grass"]) is ax
     assert [text.get_text() for text in ax.texts] == ["rain", "wet grass", "2"]
     assert [text.get_text() for text in plots.dag(dag, names=["a", "b", "c"]).texts] == ["a", "b", "c"]
+    assert [text.get_text() for text in plots.dag(dag, names=np.array([7, 8])).texts] == ["7", "8", "2"]
+    with pytest.raises(TypeError, match="dag must be"):
+        plots.dag(3)
     with pytest.raises(ValueError, match="names must hold one name for each of the 2 observed nodes"):
         plots.dag(dag, names=["rain"])
 

@@ -568,3 +568,32 @@ def test_k_must_exceed_gamma_and_hold_the_observed_nodes():
     ChefsProcess(1.0, 3.0, 1.0).finite(4)
     with refused("K = 4", "observed"):
         ChefsProcess(1.0, 3.0, 1.0).finite(4).sample(np.random.default_rng(0), 5)
+
+
+class TestExtremes:
+    """Where differences of log-gammas would lose all their digits."""
+
+    dag = Dag([[0, 0, 0], [1, 0, 0], [1, 1, 0]], [0.0, 0.3, 0.6], n_observed=1)
+
+    @pytest.mark.parametrize("alpha", [1e-6, 1.0, 1e6])
+    def test_the_finite_model_still_converges_when_it_is_huge(self, alpha):
+        prior = ChefsProcess(alpha, 1.0, 1.0)
+        limit = prior.log_prob(self.dag)
+        for K in (10**9, 10**12, 10**14):  # the error is of the order of α/K and 1/K
+            assert prior.finite(K).log_prob(self.dag) == pytest.approx(limit, abs=5 * (1 + alpha) / K + 1e-9)
+
+    @pytest.mark.parametrize("alpha", [1e-90, 1e90])
+    def test_density_is_finite_for_any_hyperparameters(self, alpha):
+        assert math.isfinite(ChefsProcess(alpha, 1.0, 1.0).log_prob(self.dag))
+
+    @pytest.mark.parametrize("name", ["alpha", "gamma", "phi"])
+    @pytest.mark.parametrize("value", [1e-300, 1e300])
+    def test_beyond_that_they_are_refused(self, name, value):
+        with refused(name, "1e-100"):
+            ChefsProcess(**{name: value})
+
+    def test_sizes_that_cannot_be_computed_are_refused_at_once(self):
+        with refused("nodes"):
+            ChefsProcess.with_expected_nodes(1e6, 3, alpha=1.0)
+        with refused("gamma"):
+            ChefsProcess(1e3, 30.0, 1.0).n_active_pmf([0.0])

@@ -40,6 +40,8 @@ class TestArguments:
             {"chains": 1.0},
             {"chains": False},
             {"names": ["a", "b"]},
+            {"names": "abc"},
+            {"names": 3},
         ],
         ids=str,
     )
@@ -67,6 +69,16 @@ class TestArguments:
     def test_rng(self, rng):
         with refused("rng", error=TypeError):
             chefs.sample(rng, KERNELS["prior"], draws=1)
+
+    def test_rng_that_cannot_be_spawned(self):
+        with refused("rng", "default_rng(seed)"):
+            chefs.sample(np.random.Generator(np.random.RandomState(0)._bit_generator), KERNELS["prior"], draws=1)
+
+    def test_calls_that_failed_are_forgotten_in_time(self):
+        for _ in range(2 * sampling._ABANDONED.maxlen):
+            sampling._ABANDONED.append("a call")
+        assert len(sampling._ABANDONED) == sampling._ABANDONED.maxlen
+        sampling._ABANDONED.clear()
 
     def test_kernel(self):
         with refused("kernel", error=TypeError):

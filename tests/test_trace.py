@@ -117,7 +117,9 @@ class TestPicking:
         assert small.n_draws == 2
         assert [dag.n_hidden for dag in small] == [0, 1, 1, 1, 0]
         assert repr(small) == "Trace(2 chains, 5 draws, 2 observed nodes, 0.6 hidden nodes in the mean)"
-        assert repr(small[0, :0]) == "Trace(1 chains, 0 draws, 2 observed nodes)"
+        assert repr(small[0, :0]) == "Trace(1 chain, 0 draws, 2 observed nodes)"
+        alone = graph(1, 0, [])
+        assert repr(trace_of([(alone, {})])) == "Trace(1 chain, 1 draw, 1 observed node, 0 hidden nodes in the mean)"
         np.testing.assert_array_equal(small.scalar("x"), [1, 2, 3, 4, 5])
         np.testing.assert_array_equal(small.n_edges, [1, 2, 2, 2, 1])
 
@@ -128,6 +130,14 @@ class TestPicking:
             small[0, -4]
         with refused("draw", error=IndexError):
             small[0, "x"]
+        for wrong in (None, True, np.True_, ..., "x"):
+            with refused("index of a chain", "number", error=IndexError):
+                small[wrong]
+            with refused("index of a draw", "number", error=IndexError):
+                small[0, wrong]
+        for wrong in ((), (0,), (0, 1, 2)):
+            with refused("trace[chain, draw]", error=IndexError):
+                small[wrong]
         with pytest.raises(KeyError, match="no scalar named 'y'; this trace has: x"):
             small.scalar("y")
         with refused("at least one chain"):
@@ -346,6 +356,21 @@ class TestXarray:
 
         with refused("not a trace", "n_nodes"):
             Trace.from_xarray(xarray.Dataset({"x": ("draw", np.zeros(3))}))
+
+
+class TestNames:
+    @pytest.mark.parametrize("names", [[7, 8], np.array([7, 8]), ("7", "8"), np.array(["7", "8"])], ids=repr)
+    def test_in_memory_as_on_disk(self, small, names, tmp_path):
+        trace = Trace(small.chains, names=names)
+        trace.save(tmp_path / "trace")
+        for each in (trace, Trace.load(tmp_path / "trace"), Trace.from_xarray(trace.to_xarray())):
+            assert each.names == ["7", "8"]
+            assert {type(name) for name in each.names} == {str}
+
+    @pytest.mark.parametrize("names", ["ab", ["a"], ["a", "b", "c"], 3, np.array(3)], ids=repr)
+    def test_refused(self, small, names):
+        with refused("names", "2 observed nodes"):
+            Trace(small.chains, names=names)
 
 
 class TestFiles:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chefs.dag import BoolArray, Dag, FloatArray
+from chefs.dag import BoolArray, Dag, FloatArray, shown
 from chefs.prior import ChefsProcess, Observed, observed_orders
 
 if TYPE_CHECKING:
@@ -42,19 +42,21 @@ class Limits:
         orders = observed_orders(observed)
         n = orders.size
         low, high = np.where(np.isnan(orders), 0.0, orders), np.where(np.isnan(orders), 1.0, orders)
+        if not isinstance(bounds, Mapping):
+            raise ValueError(f"bounds must be a dict, {{node: (low, high)}}; found {shown(bounds)}")
         for node, pair in bounds.items():
-            if node not in range(n) or not np.isnan(orders[node]):
-                raise ValueError(f"bounds: node {node!r} is not an observed node with a free order")
-            if len(pair) != 2 or not 0 <= pair[0] < pair[1] <= 1:
-                raise ValueError(f"bounds: node {node} needs 0 ≤ low < high ≤ 1; found {pair!r}")
+            if not _is_node(node, n) or not np.isnan(orders[node]):
+                raise ValueError(f"bounds: {shown(node)} is not the number of an observed node with a free order")
+            if not _is_interval(pair):
+                raise ValueError(f"bounds: node {node} needs (low, high) with 0 ≤ low < high ≤ 1; found {shown(pair)}")
             low[node], high[node] = pair
-        if max_hidden is not None and (isinstance(max_hidden, bool) or max_hidden != int(max_hidden) or max_hidden < 0):
-            raise ValueError(f"max_hidden must be None or a whole number; found {max_hidden!r}")
+        if max_hidden is not None and not (_is_whole(max_hidden) and max_hidden >= 0):
+            raise ValueError(f"max_hidden must be None or a whole number, at least 0; found {shown(max_hidden)}")
         wanted, unwanted = _matrix("required", required, n), _matrix("forbidden", forbidden, n)
         if (wanted & unwanted).any():
             k, i = np.argwhere(wanted & unwanted)[0]
             raise ValueError(f"edge {k}→{i} is both required and forbidden")
-        limits = cls(low, high, wanted, unwanted, NO_LIMIT if max_hidden is None else int(max_hidden))
+        limits = cls(low, high, wanted, unwanted, NO_LIMIT if max_hidden is None else min(int(max_hidden), NO_LIMIT))
         limits._reachable()
         return limits
 
@@ -128,10 +130,30 @@ class Limits:
 
 def _matrix(name: str, edges: Edges, n: int) -> BoolArray:
     matrix = np.zeros((n, n), dtype=np.bool_)
-    for edge in edges:
-        if len(edge) != 2 or not all(isinstance(node, int | np.integer) and 0 <= node < n for node in edge):
-            raise ValueError(f"{name}: {edge!r} is not a pair (parent, child) of observed nodes 0 to {n - 1}")
-        matrix[edge[0], edge[1]] = True
+    try:
+        pairs = [tuple(edge) for edge in edges]
+    except TypeError:
+        raise ValueError(f"{name} must be a list of pairs (parent, child); found {shown(edges)}") from None
+    for pair in pairs:
+        if len(pair) != 2 or not all(_is_node(node, n) for node in pair):
+            raise ValueError(f"{name}: {shown(pair)} is not a pair (parent, child) of observed nodes 0 to {n - 1}")
+        matrix[pair] = True
     if matrix.diagonal().any():
         raise ValueError(f"{name}: node {np.flatnonzero(matrix.diagonal())[0]} cannot be its own parent")
     return matrix
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_node(value: Any, n: int) -> bool:
+    return _is_whole(value) and 0 <= value < n
+
+
+def _is_interval(pair: Any) -> bool:
+    try:
+        low, high = pair
+        return bool(0 <= low < high <= 1)
+    except (TypeError, ValueError):
+        return False

@@ -8,7 +8,7 @@ from typing import overload
 
 import numpy as np
 
-from chefs.dag import Dag
+from chefs.dag import Dag, checked_dag
 from chefs.dags import Dags
 from chefs.prior import Observed, as_dags, checked_rng, checked_size, observed_orders, positive
 
@@ -47,12 +47,8 @@ class IndianBuffet:
         """Independent draws; `observed` is the number of observed nodes, or their orders, which must be 0 or free."""
         from chefs._core.generate import buffet
 
-        orders, count = observed_orders(observed), checked_size(size)
-        if (orders > 0).any():
-            raise ValueError(
-                f"the buffet has its observed nodes at order 0; found {orders[orders > 0][0]:g} in observed"
-            )
-        return as_dags(buffet(checked_rng(rng), orders.size, self.alpha, self.gamma, count), orders.size, size)
+        n, count = _n_customers(observed), checked_size(size)
+        return as_dags(buffet(checked_rng(rng), n, self.alpha, self.gamma, count), n, size)
 
     def log_prob(self, dag: Dag) -> float:
         """Logarithm of the probability of `dag` up to renaming hidden nodes; −∞ where orders are not 0 and 1.
@@ -62,7 +58,7 @@ class IndianBuffet:
         """
         from scipy.special import betaln
 
-        n = dag.n_observed
+        n = checked_dag(dag).n_observed
         if dag.order[:n].any() or not (dag.order[n:] == 1).all():
             return -math.inf
         dishes = dag.edges[n:, :n]
@@ -79,9 +75,17 @@ class IndianBuffet:
         >>> IndianBuffet(1.0, 2.0).expected_nodes(2)
         5.0
         """
-        n = observed_orders(observed).size
+        n = _n_customers(observed)
         return n + self.alpha * self.gamma * float((1.0 / (self.alpha + np.arange(n))).sum())
 
     def expected_edges(self, observed: Observed) -> float:
         """Expected number of edges: each observed node has `gamma` parents in the mean."""
-        return self.gamma * observed_orders(observed).size
+        return self.gamma * _n_customers(observed)
+
+
+def _n_customers(observed: Observed) -> int:
+    """Number of observed nodes, all of which are at order 0 or free."""
+    orders = observed_orders(observed)
+    if (orders > 0).any():
+        raise ValueError(f"the buffet has its observed nodes at order 0; found {orders[orders > 0][0]:g} in observed")
+    return orders.size

@@ -10,6 +10,7 @@ import json
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,9 +146,11 @@ class Dag:
         return paths[source]
 
     def _node(self, i: int) -> int:
+        if isinstance(i, bool) or not isinstance(i, int | np.integer):
+            raise TypeError(f"a node is named by its number, 0 to {self.n_nodes - 1}; found {shown(i)}")
         if not -self.n_nodes <= i < self.n_nodes:
             raise IndexError(f"node {i} does not exist: the graph has nodes 0 to {self.n_nodes - 1}")
-        return i % self.n_nodes
+        return int(i) % self.n_nodes
 
     def sorted(self) -> Dag:
         """The same graph with its hidden nodes numbered by increasing order (equal orders by their neighbours)."""
@@ -173,6 +176,7 @@ class Dag:
         >>> a.same_structure(Dag([[0, 0], [1, 0]], [0.1, 0.9], n_observed=1))
         True
         """
+        other = checked_dag(other, "other")
         return isomorphic(self, other, np.zeros(self.n_nodes), np.zeros(other.n_nodes))
 
     def structure_key(self) -> int:
@@ -183,8 +187,7 @@ class Dag:
         shown = [f"{k}→{i}" for k, i in np.argwhere(self.edges)[:12]]
         more = ", …" if self.n_edges > 12 else ""
         edges = f": {', '.join(shown)}{more}" if shown else ""
-        noun = "edge" if self.n_edges == 1 else "edges"
-        return f"Dag({self.n_observed} observed, {self.n_hidden} hidden, {self.n_edges} {noun}{edges})"
+        return f"Dag({self.n_observed} observed, {self.n_hidden} hidden, {counted(self.n_edges, 'edge')}{edges})"
 
     def _repr_svg_(self) -> str:
         from chefs._layout import svg
@@ -215,6 +218,8 @@ class Dag:
         """
         import networkx
 
+        if not isinstance(graph, networkx.Graph):
+            raise TypeError(f"graph must be a networkx.DiGraph; found {shown(graph)}")
         if not graph.is_directed() or graph.is_multigraph():
             raise ValueError("from_networkx needs a networkx.DiGraph: this graph is undirected or has parallel edges")
         if not networkx.is_directed_acyclic_graph(graph):
@@ -228,6 +233,9 @@ class Dag:
         elif any(order is None for order in given):
             missing = nodes[given.index(None)]
             raise ValueError(f"node {missing!r} has no attribute 'order' but others have: give it to all nodes or none")
+        for node, order in zip(nodes, given, strict=True):
+            if not isinstance(order, Real):
+                raise ValueError(f"the order of node {node!r} must be a number in [0, 1]; found {shown(order)}")
         number = {node: i for i, node in enumerate(nodes)}
         edges = np.zeros((len(nodes), len(nodes)), dtype=np.bool_)
         for k, i in graph.edges:
@@ -240,7 +248,8 @@ class Dag:
         Args:
             names: Names of the observed nodes, or of all nodes; numbers where there is none.
         """
-        labels = [json.dumps(str(name), ensure_ascii=False) for name in (() if names is None else names)]
+        given = [] if names is None else checked_names(names, self.n_observed, self.n_nodes)
+        labels = [json.dumps(name, ensure_ascii=False) for name in given]
         labels += [f'"{i}"' for i in range(len(labels), self.n_nodes)]
         lines = ["digraph {", "  rankdir=TB;"]
         for i in range(self.n_nodes):
@@ -319,6 +328,33 @@ def _checked_count(n_observed: int, n_nodes: int) -> int:
 def shown(value: object) -> str:
     """`value` as an error message shows it: on one line, and short."""
     return " ".join(reprlib.repr(value).split())
+
+
+def counted(n: int, noun: str) -> str:
+    """The number and its noun, in the plural where it is not one."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def checked_dag(value: Any, name: str = "dag") -> Dag:
+    """`value`, where it is a `Dag`."""
+    if not isinstance(value, Dag):
+        raise TypeError(f"{name} must be a chefs.Dag; found {shown(value)}")
+    return value
+
+
+def checked_names(names: Any, n_observed: int, n_nodes: int | None = None) -> list[str]:
+    """Names as strings: one for each observed node or, given the number of all nodes, for each node."""
+    try:
+        given = None if isinstance(names, str) else list(names)
+    except TypeError:
+        given = None
+    if given is None or len(given) not in (n_observed, n_nodes):
+        all_nodes = "" if n_nodes is None else f" or of all {n_nodes} nodes"
+        found = shown(names) if given is None else len(given)
+        raise ValueError(
+            f"names must hold one name for each of the {n_observed} observed nodes{all_nodes}; found {found}"
+        )
+    return [str(name) for name in given]
 
 
 def _made_up_orders(graph: networkx.DiGraph, nodes: list) -> list[float]:

@@ -7,7 +7,7 @@ from typing import overload
 
 import numpy as np
 
-from chefs.dag import Dag, FloatArray, IntArray
+from chefs.dag import Dag, FloatArray, IntArray, counted, shown
 
 
 class Dags(Sequence[Dag]):
@@ -63,7 +63,11 @@ class Dags(Sequence[Dag]):
     def __getitem__(self, index: int | slice) -> Dag | Dags:
         if isinstance(index, slice):
             return self.take(np.arange(len(self))[index])
-        g = range(len(self))[index]
+        if isinstance(index, bool) or not isinstance(index, int | np.integer):
+            raise TypeError(f"a graph is taken out by its number or a slice; found {shown(index)}")
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"graph {index} does not exist: there are {len(self)}, numbered from 0")
+        g = int(index) % len(self)
         nodes = slice(self.node_start[g], self.node_start[g + 1])
         edges = slice(self.edge_start[g], self.edge_start[g + 1])
         return Dag._trusted(self.order[nodes].copy(), self.parent[edges], self.child[edges], self.n_observed)
@@ -86,7 +90,7 @@ class Dags(Sequence[Dag]):
 
     def __repr__(self) -> str:
         n_hidden = self.order.size - len(self) * self.n_observed
-        return f"Dags({len(self)} graphs, {self.n_observed} observed nodes, {n_hidden} hidden)"
+        return f"Dags({counted(len(self), 'graph')}, {counted(self.n_observed, 'observed node')}, {n_hidden} hidden)"
 
 
 def starts(lengths: IntArray) -> IntArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_ch
 import numpy as np
 
 from chefs._limits import Edges, Limits
-from chefs.dag import Dag, FloatArray, IntArray
+from chefs.dag import Dag, FloatArray, IntArray, checked_dag, shown
 from chefs.draws import Draw
 from chefs.prior import ChefsProcess, Observed, checked_rng, positive
 
@@ -31,7 +31,8 @@ class Kernel(Protocol):
 
     `step` takes over the state it is given and may change it. A kernel that adapts in warm-up also has
     `freeze(state) -> state`, called once when warm-up ends; one that can be tempered has `with_power(power)` and
-    `log_likelihood_of(state)`.
+    `log_likelihood_of(state)`. One that has `prefer`, "threads" or "processes", says in which its chains run best;
+    without it they run in processes.
     """
 
     @property
@@ -72,8 +73,8 @@ class Hyperpriors:
         for name in ("alpha", "gamma", "phi"):
             value = getattr(self, name)
             if value is not None:
-                if len(value) != 2:
-                    raise ValueError(f"the hyperprior of {name} must be (shape, rate) or None; found {value!r}")
+                if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
+                    raise ValueError(f"the hyperprior of {name} must be (shape, rate) or None; found {shown(value)}")
                 for part, number in zip(("shape", "rate"), value, strict=True):
                     positive(f"the {part} of the hyperprior of {name}", number)
 
@@ -106,9 +107,12 @@ class Moves:
     edge_rule: Literal["metropolis", "gibbs"] = "metropolis"
 
     def __post_init__(self) -> None:
-        weights = (self.edge, self.birth, self.order, self.depth)
-        if not all(math.isfinite(w) and w >= 0 for w in weights) or sum(weights) <= 0:
-            raise ValueError("the weights of moves must not be negative, and one must be positive")
+        weights = {name: getattr(self, name) for name in ("edge", "birth", "order", "depth")}
+        for name, weight in weights.items():
+            if not isinstance(weight, int | float | np.integer | np.floating) or not 0 <= weight < math.inf:
+                raise ValueError(f"the weight of {name} moves must be a number, at least 0; found {shown(weight)}")
+        if not any(weights.values()):
+            raise ValueError("the weights of moves are all 0: one of edge, birth, order and depth must be positive")
         if self.order_rule not in ("gibbs", "uniform") or self.edge_rule not in ("metropolis", "gibbs"):
             raise ValueError("order_rule must be 'gibbs' or 'uniform', edge_rule 'metropolis' or 'gibbs'")
 
@@ -126,7 +130,7 @@ class Moves:
         return np.array([*shares, float(self.order_rule == "gibbs"), float(self.edge_rule == "gibbs")])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GraphKernel:
     """What kernels over graphs have in common: the prior, what a user knows, and where to start. See `PriorKernel`."""
 
@@ -146,8 +150,13 @@ class GraphKernel:
             raise TypeError(f"the chain has moves for ChefsProcess priors only; found {type(self.prior).__name__}")
         if isinstance(self.n_moves, bool) or not isinstance(self.n_moves, int | np.integer) or self.n_moves < 1:
             raise ValueError(f"n_moves must be a whole number, at least 1; found {self.n_moves!r}")
-        if self.limits is not None and self.start is not None:
-            self.limits.check(self.start)
+        if not isinstance(self.hyperpriors, Hyperpriors | None):
+            raise TypeError(f"hyperpriors must be a Hyperpriors or None; found {shown(self.hyperpriors)}")
+        if not isinstance(self.moves, Moves):
+            raise TypeError(f"moves must be a Moves, such as Moves(depth=0); found {shown(self.moves)}")
+        limits = self.limits  # made here so that contradictions are found now, not when the chain starts
+        if self.start is not None:
+            limits.check(checked_dag(self.start, "start"))
 
     @cached_property
     def limits(self) -> Limits:
@@ -190,7 +199,7 @@ class GraphKernel:
         return Draw(*unpack(state), {"alpha": alpha, "gamma": gamma, "phi": phi, "log_prob": log_prob})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PriorKernel(GraphKernel):
     """A chain over graphs whose stationary law is the prior, given the constraints.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from chefs.dag import Dag
+from chefs.dag import Dag, FloatArray, IntArray, shown
 from chefs.draws import Draw
 from chefs.kernels import GraphKernel, Info
 
@@ -26,7 +26,7 @@ class LikelihoodState(NamedTuple):
     log_likelihood: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LikelihoodKernel(GraphKernel):
     """A chain over graphs whose stationary law is prior × likelihood^power, for any likelihood.
 
@@ -35,8 +35,9 @@ class LikelihoodKernel(GraphKernel):
         observed: Likewise.
         log_likelihood: Any function of a `Dag`; it must not depend on how hidden nodes are numbered. −∞ (or nan)
             says that a graph is impossible.
-        uses_order: Whether it looks at the orders; where it does not, it is called only when edges change.
-        power: Exponent of the likelihood: 1 for the posterior, 0 for the prior.
+        uses_order: Whether it looks at the orders. Where it does not, it is called only when edges change, and the
+            graph that it is given has orders made up from its edges, whatever those of the chain are.
+        power: Exponent of the likelihood: 1 for the posterior, 0 for the prior where the likelihood is positive.
         cache: How many values of the likelihood to remember.
 
     >>> import chefs
@@ -55,12 +56,16 @@ class LikelihoodKernel(GraphKernel):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not callable(self.log_likelihood):
-            raise TypeError(f"log_likelihood must be a function of a Dag; found {self.log_likelihood!r}")
-        if not (math.isfinite(self.power) and self.power >= 0):
-            raise ValueError(f"power must be a finite number, at least 0; found {self.power!r}")
+            raise TypeError(f"log_likelihood must be a function of a Dag; found {shown(self.log_likelihood)}")
+        if not isinstance(self.power, int | float | np.number) or not (math.isfinite(self.power) and self.power >= 0):
+            raise ValueError(f"power must be a finite number, at least 0; found {shown(self.power)}")
+        if isinstance(self.cache, bool) or not isinstance(self.cache, int | np.integer) or self.cache < 1:
+            raise ValueError(
+                f"cache must be a whole number of values to remember, at least 1; found {shown(self.cache)}"
+            )
 
     @cached_property
-    def _known(self) -> dict[tuple[int, bytes, bytes, bytes], float]:
+    def _known(self) -> dict[tuple[bytes, bytes, bytes], float]:
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -79,8 +84,10 @@ class LikelihoodKernel(GraphKernel):
 
     def init(self, rng: np.random.Generator) -> LikelihoodState:
         """The start; the likelihood must be positive there."""
+        from chefs._core.state import unpack
+
         graph = self.start_graph(rng)
-        value = self._score(graph)
+        value = self._score(*unpack(graph))
         if not value > -math.inf:
             raise ValueError(
                 f"the log-likelihood of the start is {value}: give a graph with a positive likelihood as `start`"
@@ -90,8 +97,7 @@ class LikelihoodKernel(GraphKernel):
     def step(self, rng: np.random.Generator, state: LikelihoodState) -> tuple[LikelihoodState, Info]:
         """`n_moves` moves and, where they are learnt, the hyperparameters."""
         from chefs._core.hyper import update_hyper
-        from chefs._core.propose import accepts, advance, apply
-        from chefs._core.state import copy as duplicate
+        from chefs._core.propose import HEAT_BATH, accepts, advance, tried_out
 
         tally = np.zeros((len(self.move_names), 2), dtype=np.int64)
         graph, value = state
@@ -100,11 +106,10 @@ class LikelihoodKernel(GraphKernel):
             graph, proposal, left = advance(rng, graph, self.mix, self.uses_order, left, tally)
             if proposal.log_ratio == -math.inf:
                 break  # the moves ran out before one that needs the likelihood
-            candidate = duplicate(graph)
-            apply(candidate, proposal)
-            new_value = self._score(candidate)
+            candidate, unpacked = tried_out(graph, proposal)
+            new_value = self._score(*unpacked)
             difference = self.power * (new_value - value) if self.power > 0 else 0.0
-            if new_value > -math.inf and accepts(rng, proposal, difference, self.mix[5] > 0):
+            if new_value > -math.inf and accepts(rng, proposal, difference, self.mix[HEAT_BATH] > 0):
                 graph, value = candidate, new_value
                 tally[proposal.kind, 1] += 1
         update_hyper(rng, graph, self.hyperprior)
@@ -115,17 +120,26 @@ class LikelihoodKernel(GraphKernel):
         drawn = self.draw_graph(state.graph)
         return drawn._replace(scalars={**drawn.scalars, "log_likelihood": state.log_likelihood})
 
-    def _score(self, graph: GraphState) -> float:
-        from chefs._core.state import unpack
+    def _score(self, order: FloatArray, parent: IntArray, child: IntArray) -> float:
+        from chefs._core.summaries import level_orders
 
-        order, parent, child = unpack(graph)
-        key = (order.size, parent.tobytes(), child.tobytes(), order.tobytes() if self.uses_order else b"")
+        if not self.uses_order:
+            order = level_orders(order, parent, child)
+        key = (parent.tobytes(), child.tobytes(), order.tobytes())
         value = self._known.get(key)
         if value is None:
-            value = float(self.log_likelihood(Dag._trusted(order, parent, child, self.n_observed)))
-            if value == math.inf:
-                raise ValueError("log_likelihood returned +inf: a likelihood must be finite or zero")
+            value = self._checked(self.log_likelihood(Dag._trusted(order, parent, child, self.n_observed)))
             if len(self._known) >= self.cache:
                 self._known.clear()  # in one go, so that chains in other threads are not disturbed
             self._known[key] = value
         return value
+
+    @staticmethod
+    def _checked(value: Any) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise TypeError(f"log_likelihood must return one number; it returned {shown(value)}") from None
+        if number == math.inf:
+            raise ValueError("log_likelihood returned +inf: a likelihood must be finite or zero")
+        return number

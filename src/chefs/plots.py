@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chefs._layout import BLUE, GREY, WHITE, arrow, opacity, point_on, positions, spacing
-from chefs.dag import Dag, FloatArray
+from chefs.dag import Dag, FloatArray, checked_dag, checked_names
 from chefs.prior import ChefsProcess
 
 try:
@@ -41,12 +41,8 @@ def dag(dag: Dag, ax: Axes | None = None, names: Sequence[str] | None = None) ->
     >>> len(dag(graph, names=["rain"]).texts)
     2
     """
-    labels = [str(name) for name in names or ()]
-    if len(labels) not in (0, dag.n_observed, dag.n_nodes):
-        raise ValueError(
-            f"names must hold one name for each of the {dag.n_observed} observed nodes or of all {dag.n_nodes} nodes; "
-            f"it holds {len(labels)}"
-        )
+    dag = checked_dag(dag)
+    labels = [] if names is None else checked_names(names, dag.n_observed, dag.n_nodes)
     n_below = len(labels) if any(len(label) > 2 for label in labels) else 0  # names too long for the nodes go below
     labels += [str(i) for i in range(len(labels), dag.n_nodes)]
     nodes, edges = positions(dag), np.argwhere(dag.edges)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
 import numpy as np
 
-from chefs.dag import Dag, FloatArray, shown
+from chefs.dag import Dag, FloatArray, IntArray, checked_dag, shown
 from chefs.dags import Dags
 
 if TYPE_CHECKING:
     from chefs._core.generate import Ragged
 
+MOST_EXPECTED = 10_000
 Observed = int | Sequence[float] | FloatArray
 
 
@@ -76,9 +78,7 @@ class ChefsProcess:
         """
         from chefs._core.density import log_prob
 
-        heights = np.sort(dag.order)
-        n_below = np.searchsorted(heights, dag.order, side="left")
-        n_children = np.count_nonzero(dag.edges, axis=1)
+        heights, n_children, n_below = _counts(checked_dag(dag))
         return log_prob(heights, n_children, n_below, dag.n_observed, self.alpha, self.gamma, self.phi)
 
     @overload
@@ -128,7 +128,9 @@ class ChefsProcess:
         >>> prior.extend(rng, prior.sample(rng, observed=2)).n_observed
         3
         """
-        return self._one_more(checked_rng(rng), dag, observed_orders([order])[0])
+        if not isinstance(order, int | float | np.number) or not (math.isnan(order) or 0 <= order <= 1):
+            raise ValueError(f"order must lie in [0, 1] or be nan (free); found {shown(order)}")
+        return self._one_more(checked_rng(rng), checked_dag(dag), order)
 
     def _one_more(self, rng: np.random.Generator, dag: Dag | None, order: float) -> Dag:
         from chefs._core.restaurant import one_more_star
@@ -193,6 +195,8 @@ class ChefsProcess:
         orders, nodes = observed_orders(observed), positive("nodes", nodes)
         if nodes <= orders.size:
             raise ValueError(f"nodes must be greater than the number of observed nodes, {orders.size}; found {nodes:g}")
+        if nodes > MOST_EXPECTED:
+            raise ValueError(f"nodes must be at most {MOST_EXPECTED} for exact sizes to be computed; found {nodes:g}")
         if (orders == 1).all():
             raise ValueError(
                 "nodes cannot be reached: every order in observed is 1, so there is no room above for a hidden node"
@@ -204,17 +208,23 @@ class ChefsProcess:
 
     @staticmethod
     def _solved(nodes: float, orders: FloatArray, process, unknown: str, limit: float) -> ChefsProcess:
-        """Widen a bracket on log `unknown` step by step: far beyond the solution the sizes are out of reach."""
+        """Widen a bracket on log `unknown` from a good guess: far beyond the solution the sizes are out of reach."""
         from scipy.optimize import brentq
 
+        from chefs._core.moments import mean_field_nodes
+
+        @cache
         def excess(x: float) -> float:
             return process(x).expected_nodes(orders) - nodes
 
-        low = high = 0.0
+        guess = -limit  # where the mean-field path, which is quick to compute, ends at `nodes`
+        while guess < limit and mean_field_nodes(orders, process(guess)._hyper) < nodes:
+            guess += 0.25
+        low = high = guess
         while excess(low) > 0 and low > -limit:
-            low -= 1.0
+            low -= 0.5
         while excess(high) < 0 and high < limit:
-            high += 0.5
+            high += 0.25
         if excess(low) > 0 or excess(high) < 0:
             side, found = ("more", excess(low)) if excess(low) > 0 else ("fewer", excess(high))
             raise ValueError(
@@ -234,8 +244,7 @@ class ChefsProcess:
         """
         from scipy.stats import beta
 
-        n_below = np.searchsorted(np.sort(dag.order), dag.order, side="left")
-        n_children = np.count_nonzero(dag.edges, axis=1)
+        _, n_children, n_below = _counts(checked_dag(dag))
         observed = np.arange(dag.n_nodes) < dag.n_observed
         return beta(n_children + self.phi * observed, self.alpha + n_below - n_children)
 
@@ -283,26 +292,31 @@ class FiniteChefs:
 
     def log_prob(self, dag: Dag) -> float:
         """Logarithm of the density at `dag`; −∞ where it has more than K nodes."""
-        from scipy.special import gammaln
+        from chefs._core.density import log_rising
 
-        def log_rising(x, n):
-            return gammaln(x + n) - gammaln(x)
-
-        n_nodes, n_observed = dag.n_nodes, dag.n_observed
+        n_nodes, n_observed = checked_dag(dag).n_nodes, dag.n_observed
         if n_nodes > self.K:
             return -math.inf
-        heights = np.sort(dag.order)
-        below = np.searchsorted(heights, dag.order, side="left")
-        m = np.count_nonzero(dag.edges, axis=1)
+        heights, n_children, n_below = _counts(dag)
         mass = self.alpha * self.gamma / self.K
-        head = mass + self.phi * (np.arange(n_nodes) < n_observed)
-        nodes = log_rising(head, m) + log_rising(self.alpha - mass, below - m)
-        nodes -= log_rising(head + self.alpha - mass, below)
-        j = np.arange(n_nodes + 1)
+        total = 0.0
+        for k, (m, below) in enumerate(zip(n_children.tolist(), n_below.tolist(), strict=True)):
+            head = mass + self.phi * (k < n_observed)
+            total += log_rising(head, m) + log_rising(self.alpha - mass, below - m)
+            total -= log_rising(head + self.alpha - mass, below)
+        # An inactive node among j active ones connects to none with probability Π_{i<j} (1 − (αγ/K) / (α + i)); its
+        # distance from one is kept, because K − K⁺ such nodes raise it to a high power.
+        log_silent = np.concatenate([[0.0], np.cumsum(np.log1p(-mass / (self.alpha + np.arange(n_nodes))))])
         gaps = np.diff(np.concatenate([[0.0], heights, [1.0]]))
-        silent = gaps @ np.exp(log_rising(self.alpha - mass, j) - log_rising(self.alpha, j))
-        names = gammaln(self.K - n_observed + 1) - gammaln(self.K - n_nodes + 1)
-        return float(names + (self.K - n_nodes) * np.log(silent) + nodes.sum())
+        total += (self.K - n_nodes) * math.log1p(float(gaps @ np.expm1(log_silent)))
+        names = np.log(self.K - np.arange(n_observed, n_nodes)).sum()  # which of the K − D are the hidden ones
+        return float(names + total)
+
+
+def _counts(dag: Dag) -> tuple[FloatArray, IntArray, IntArray]:
+    """The sorted orders, and for each node its numbers of children and of nodes below."""
+    heights = np.sort(dag.order)
+    return heights, np.count_nonzero(dag.edges, axis=1), np.searchsorted(heights, dag.order, side="left")
 
 
 def positive(name: str, value: float) -> float:

@@ -7,6 +7,7 @@ import pickle
 import tempfile
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +20,7 @@ import joblib
 import numpy as np
 
 from chefs import progress as notes
-from chefs.dag import shown
+from chefs.dag import checked_names, shown
 from chefs.draws import ChainDraws, Draw
 from chefs.kernels import Kernel
 from chefs.prior import checked_rng
@@ -29,7 +30,8 @@ from chefs.trace import Trace, n_segments, read_segments, write_header, write_se
 
 FLUSH_SECONDS = 2.0
 FLUSH_DRAWS = 10_000
-_ABANDONED: set[str] = set()  # calls that have raised: joblib cannot stop threads, so these stop themselves
+# The last calls that have raised: joblib cannot stop threads, so these stop themselves.
+_ABANDONED: deque[str] = deque(maxlen=100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Plan:
 
 
 @dataclass
-class Progress:
+class Standing:
     """Where a chain stands: everything that is needed to go on as if nothing had happened."""
 
     state: Any
@@ -83,7 +85,8 @@ def sample(
     """Run a kernel and collect its draws.
 
     Chains run in parallel through joblib: under `joblib.parallel_config(backend="dask")`, say, a Dask cluster does the
-    work. The same `rng` gives the same draws whatever does the work.
+    work. The same `rng` gives the same draws whatever does the work. Each chain has a generator spawned from `rng`: to
+    repeat a run make a new `default_rng(seed)`; setting back `rng.bit_generator.state` is not enough.
 
     Args:
         rng: A NumPy generator.
@@ -109,10 +112,9 @@ def sample(
         raise TypeError(f"kernel must be a Kernel, such as PriorKernel; found {shown(kernel)}")
     if isinstance(chains, bool) or not isinstance(chains, int | np.integer) or chains < 1:
         raise ValueError(f"chains must be a whole number, at least 1; found {chains!r}")
-    if names is not None and len(names) != kernel.n_observed:
-        raise ValueError(f"names must name each of the {kernel.n_observed} observed nodes; found {len(names)}")
+    names = None if names is None else checked_names(names, kernel.n_observed)
     tempered = _tempered(kernel, temperatures)
-    generators = checked_rng(rng).spawn(int(chains))
+    generators = _spawned(rng, int(chains))
     if checkpoint is None:
         results = _run_all(tempered, plan, generators, None, n_jobs, progress)
         return Trace([draws for draws, _ in results], [stats for _, stats in results], names)
@@ -122,7 +124,7 @@ def sample(
             raise FileExistsError(f"another process began a run in {store.folder}: choose another path")
         header = {
             "n_observed": kernel.n_observed,
-            "names": None if names is None else [str(name) for name in names],
+            "names": names,
             "temperatures": np.asarray(temperatures).tolist() if temperatures is not None else None,
             **asdict(plan),
         }
@@ -169,6 +171,18 @@ def resume(
             store.write("run", {**header, **asdict(plan)}, body)
         tempered = _tempered(stored, header["temperatures"])
         return _run_folder(store, tempered, plan, generators, n_jobs, progress)
+
+
+def _spawned(rng: np.random.Generator, chains: int) -> list[np.random.Generator]:
+    """A generator for each chain."""
+    checked_rng(rng)
+    try:
+        return rng.spawn(chains)
+    except (TypeError, AttributeError) as error:
+        raise ValueError(
+            "rng cannot be spawned into one generator a chain, because its bit generator has no seed sequence: "
+            "give np.random.default_rng(seed)"
+        ) from error
 
 
 def _tempered(kernel: Kernel, temperatures: int | Sequence[float] | None) -> Kernel:
@@ -238,7 +252,7 @@ def _run_all(kernel, plan, generators, store, n_jobs, progress) -> list[tuple[Ch
                 for chain, generator in enumerate(generators)
             )  # pyright: ignore[reportReturnType]
         except BaseException:
-            _ABANDONED.add(call)
+            _ABANDONED.append(call)
             raise
 
 
@@ -269,7 +283,7 @@ def run_chain(
     return ChainDraws.from_draws(kernel.n_observed, []), stats
 
 
-def _advance(kernel: Kernel, plan: Plan, at: Progress, note: notes.Notes, call: str) -> Iterator[Draw | None]:
+def _advance(kernel: Kernel, plan: Plan, at: Standing, note: notes.Notes, call: str) -> Iterator[Draw | None]:
     """Step to the end of the plan; after each step the draw, or None where there is none."""
     begin = last = time.monotonic()
     made_before = at.steps
@@ -303,9 +317,9 @@ def _advance(kernel: Kernel, plan: Plan, at: Progress, note: notes.Notes, call: 
 
 
 def _run_written(
-    kernel: Kernel, plan: Plan, at: Progress, chain: int, store: Store, note: notes.Notes, call: str
+    kernel: Kernel, plan: Plan, at: Standing, chain: int, store: Store, note: notes.Notes, call: str
 ) -> None:
-    """The rest of a chain, written now and then: at most one hundredth of the time is lost should it be killed."""
+    """The rest of a chain, written every 2 seconds, or every hundredth of its time so far where that is longer."""
     store.remove(f"chain-{chain}/stats")
     owed = _n_ahead(store, chain, at)
     kept: list[Draw] = []
@@ -321,7 +335,7 @@ def _run_written(
             last_flush = time.monotonic()
 
 
-def _n_ahead(store: Store, chain: int, at: Progress) -> int:
+def _n_ahead(store: Store, chain: int, at: Standing) -> int:
     """How many draws were written that the state does not know of, because the run was killed before it was written.
 
     They will be made again and written in the same place, but not before there are as many: what a reader has once
@@ -333,13 +347,13 @@ def _n_ahead(store: Store, chain: int, at: Progress) -> int:
         return 0
 
 
-def _standing(kernel: Kernel, rng: np.random.Generator, chain: int, store: Store) -> Progress:
+def _standing(kernel: Kernel, rng: np.random.Generator, chain: int, store: Store) -> Standing:
     """Where the chain stopped, or its start."""
     facts, body = store.read(_state_of(chain))
     if not facts["steps"]:
         return _start(kernel, rng)
     try:
-        at: Progress = cloudpickle.loads(body)
+        at: Standing = cloudpickle.loads(body)
     except Exception as error:  # as for the kernel
         raise RunError(
             f"{store.folder / _state_of(chain)} cannot be read here ({type(error).__name__}: {error})"
@@ -349,12 +363,12 @@ def _standing(kernel: Kernel, rng: np.random.Generator, chain: int, store: Store
     return at
 
 
-def _start(kernel: Kernel, rng: np.random.Generator) -> Progress:
+def _start(kernel: Kernel, rng: np.random.Generator) -> Standing:
     tally = np.zeros((len(kernel.move_names), 2), dtype=np.int64)
-    return Progress(kernel.init(rng), rng, 0, 0, 0, tally, 0.0)
+    return Standing(kernel.init(rng), rng, 0, 0, 0, tally, 0.0)
 
 
-def _flush(kernel: Kernel, at: Progress, kept: list[Draw], chain: int, store: Store) -> None:
+def _flush(kernel: Kernel, at: Standing, kept: list[Draw], chain: int, store: Store) -> None:
     """Write the draws as a new segment, then the state; a crash in between costs nothing but the time."""
     if kept:
         write_segment(store, chain, at.n_segments, at.n_draws, ChainDraws.from_draws(kernel.n_observed, kept))
@@ -364,7 +378,7 @@ def _flush(kernel: Kernel, at: Progress, kept: list[Draw], chain: int, store: St
     store.write(_state_of(chain), facts, cloudpickle.dumps(at))
 
 
-def _stats(kernel: Kernel, at: Progress) -> dict[str, Any]:
+def _stats(kernel: Kernel, at: Standing) -> dict[str, Any]:
     moves = {
         name: {"made": int(made), "accepted": int(accepted)}
         for name, (made, accepted) in zip(kernel.move_names, at.tally, strict=True)

@@ -23,6 +23,11 @@ from typing import IO, Any
 
 import numpy as np
 
+try:
+    import fcntl
+except ImportError:  # Windows: runs are written without the lock
+    fcntl = None
+
 MAGIC = b"chefs 1 "
 GRACE_SECONDS = 1.0  # how long a process that was just killed, or a thread that stops, may take to let go of a folder
 
@@ -124,8 +129,8 @@ class Store:
 
 def _taken(lock: IO[str]) -> bool:
     """Lock a file for this process, unless another has it."""
-    import fcntl
-
+    if fcntl is None:
+        return True
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -165,6 +170,8 @@ def _cause(error: OSError) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return  # elsewhere a folder cannot be opened
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

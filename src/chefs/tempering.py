@@ -26,7 +26,7 @@ class TemperedState(NamedTuple):
     adapting: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TemperedKernel:
     """A kernel made of copies at powers 1 = β_0 > β_1 > …; only the copy at power 1 is drawn from.
 

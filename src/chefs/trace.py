@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from chefs import __version__
-from chefs.dag import Dag, FloatArray, IntArray
+from chefs.dag import Dag, FloatArray, IntArray, checked_names, counted, shown
 from chefs.dags import Dags, starts
 from chefs.draws import ChainDraws
 from chefs.storage import RunError, Store
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 def _numbers(kind: str, key: Any, size: int) -> IntArray:
     """What an index (a number, a slice, an array of numbers or booleans) picks out of `size` things."""
+    if key is None or key is Ellipsis or isinstance(key, bool | np.bool_ | str):
+        raise IndexError(f"the index of a {kind} must be a number, a slice or an array; found {shown(key)}")
     try:
         return np.atleast_1d(np.arange(size)[key])
     except IndexError as error:
@@ -54,7 +56,7 @@ class Trace:
         self.chains = list(chains)
         self.stats = [dict(stat) for stat in stats] if stats else [{} for _ in self.chains]
         self.n_observed = self.chains[0].dags.n_observed
-        self.names = list(names) if names is not None else [str(i) for i in range(self.n_observed)]
+        self.names = checked_names(range(self.n_observed) if names is None else names, self.n_observed)
 
     @property
     def n_chains(self) -> int:
@@ -80,6 +82,8 @@ class Trace:
     @overload
     def __getitem__(self, key: tuple[slice | IntArray, int]) -> Trace: ...
     def __getitem__(self, key):
+        if isinstance(key, tuple) and len(key) != 2:
+            raise IndexError(f"a trace has two indices, trace[chain, draw]; found {len(key)}")
         which, draws = key if isinstance(key, tuple) else (key, slice(None))
         picked = _numbers("chain", which, self.n_chains)
         wanted = [_numbers("draw", draws, len(self.chains[c])) for c in picked]
@@ -91,7 +95,8 @@ class Trace:
     def __repr__(self) -> str:
         hidden = self.n_hidden
         mean = f", {hidden.mean():.3g} hidden nodes in the mean" if hidden.size else ""
-        return f"Trace({self.n_chains} chains, {len(self)} draws, {self.n_observed} observed nodes{mean})"
+        size = f"{counted(self.n_chains, 'chain')}, {counted(len(self), 'draw')}"
+        return f"Trace({size}, {counted(self.n_observed, 'observed node')}{mean})"
 
     @property
     def n_hidden(self) -> IntArray:

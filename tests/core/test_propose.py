@@ -107,8 +107,8 @@ def test_ratio_is_density_times_proposals(kind, dag, hyper, seed):
 def find_reverse(rng, new, proposal, old, tries=5_000):
     """The proposal that leads from `new` back to `old`, made by the kernels themselves.
 
-    A reverse birth or deepening draws another order in the same interval: the old one is put in its place, and the
-    ratio corrected by the difference of the insertions, the only term that depends on it.
+    A reverse birth or deepening draws another order, a birth in the same interval: the old one is put in its place, and
+    the ratio corrected by the difference of the insertions, the only term that depends on it.
     """
     kind = REVERSE[proposal.kind]
     n = int(new.size[N_ACTIVE])
@@ -123,7 +123,8 @@ def find_reverse(rng, new, proposal, old, tries=5_000):
         if kind in (moves.BIRTH, moves.DEEPEN):
             height = float(old.order[proposal.other])
             again = applied(new, back)
-            if same_but_for_order(again, old, n, proposal.other) and same_interval(new, back.height, height):
+            there = kind == moves.DEEPEN or same_interval(new, back.height, height)  # the interval is part of a birth
+            if there and same_but_for_order(again, old, n, proposal.other):
                 shift = log_insertion(new, height) - log_insertion(new, back.height)
                 return back._replace(height=height, log_ratio=back.log_ratio + shift)
     raise AssertionError("the reverse move was never proposed")

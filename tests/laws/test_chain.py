@@ -77,6 +77,11 @@ def test_chain_reaches_the_prior_with_a_move_switched_off(moves):
     check(arrival(OBSERVED["fixed"], moves, seed=24))
 
 
+def test_chain_reaches_the_prior_without_births():
+    """An observed node at the top gives edges for hidden nodes to be born into: deepening alone reaches everything."""
+    check(arrival(OBSERVED["fixed"], Moves(birth=0, depth=0.4), seed=30, size=2_000, n_moves=20_000))
+
+
 def test_a_chain_that_has_not_run_is_told_from_the_prior():
     check_caught(arrival(OBSERVED["fixed"], Moves(), seed=25, n_moves=20))
 

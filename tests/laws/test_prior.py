@@ -301,7 +301,7 @@ def test_misprints_of_the_restaurant_are_caught(observed, change):
     [
         pytest.param(("(alpha * gamma * harmonic[n])", "(gamma * harmonic[n])"), id="rate without alpha"),
         pytest.param(
-            ("weight *= (n - m) * m / ((m + 1) * (alpha + n - m - 1))", "weight *= (n - m) / (m + 1)"),
+            ("weight *= (n - m) * m / ((m + 1) * (alpha + (n - m - 1)))", "weight *= (n - m) / (m + 1)"),
             id="number of children",
         ),
         pytest.param(("if top > level:", "if True:"), id="equal orders connect"),

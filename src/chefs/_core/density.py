@@ -1,4 +1,7 @@
-"""The density of a graph (Eq. 9 of the paper without its 1/K⁺!) and what single changes do to it."""
+"""The density of a graph (Eq. 9 of the paper without its 1/K⁺!) and what single changes do to it.
+
+Counts are subtracted from each other before α is added: 1e-20 + 2 − 2 would be 0.
+"""
 
 import math
 
@@ -17,7 +20,7 @@ def log_prob(heights, n_children, n_below, n_observed, alpha, gamma, phi):
         elif m == 0:
             return -math.inf
         else:
-            total += math.log(alpha) + math.log(gamma) + math.lgamma(m) - log_rising(alpha + below - m, m)
+            total += math.log(alpha) + math.log(gamma) + math.lgamma(m) - log_rising(alpha + (below - m), m)
     return total
 
 
@@ -58,7 +61,7 @@ def one_more_below(state, node):
     alpha = state.hyper[ALPHA]
     phi = state.hyper[PHI] if node < state.size[N_OBSERVED] else 0.0
     below = state.n_below[node]
-    return (alpha + below - state.n_children[node]) / (alpha + below + phi)
+    return (alpha + (below - state.n_children[node])) / (alpha + below + phi)
 
 
 @jit
@@ -67,7 +70,7 @@ def one_less_below(state, node):
     alpha = state.hyper[ALPHA]
     phi = state.hyper[PHI] if node < state.size[N_OBSERVED] else 0.0
     below = state.n_below[node] - 1
-    return (alpha + below + phi) / (alpha + below - state.n_children[node])
+    return (alpha + below + phi) / (alpha + (below - state.n_children[node]))
 
 
 @jit
@@ -89,7 +92,7 @@ def log_insertion(state, height):
             total += math.log(factor)
             factor = 1.0
     gaps += (1.0 - lower) / (alpha + n_active)
-    return total + math.log(factor * alpha * gamma / (alpha + below - 1)) - alpha * gamma * gaps
+    return total + math.log(factor * alpha * gamma / (alpha + (below - 1))) - alpha * gamma * gaps
 
 
 @jit
@@ -109,7 +112,7 @@ def log_removal(state, node):
             total += math.log(factor)
             factor = 1.0
     gaps += (1.0 - lower) / (alpha + n_active - 1)
-    return total + math.log(factor * (alpha + state.n_below[node] - 1) / (alpha * gamma)) + alpha * gamma * gaps
+    return total + math.log(factor * (alpha + (state.n_below[node] - 1)) / (alpha * gamma)) + alpha * gamma * gaps
 
 
 @jit
@@ -122,8 +125,8 @@ def log_jump(state, node, c, other, other_below):
     n_observed = state.size[N_OBSERVED]
     own_phi = state.hyper[PHI] if node < n_observed else 0.0
     other_phi = state.hyper[PHI] if other < n_observed else 0.0
-    up = (alpha + c - state.n_children[node]) / (alpha + c + own_phi)
-    down = (alpha + other_below + other_phi) / (alpha + other_below - state.n_children[other])
+    up = (alpha + (c - state.n_children[node])) / (alpha + c + own_phi)
+    down = (alpha + other_below + other_phi) / (alpha + (other_below - state.n_children[other]))
     return math.log(up * down)
 
 
@@ -166,7 +169,7 @@ def log_own_reorder(state, node, below):
     phi = state.hyper[PHI] if node < state.size[N_OBSERVED] else 0.0
     now, m, total = state.n_below[node], state.n_children[node], 0.0
     for c in range(min(now, below), max(now, below)):
-        total += math.log((alpha + c - m) / (alpha + c + phi))
+        total += math.log((alpha + (c - m)) / (alpha + c + phi))
     return total if below > now else -total
 
 
@@ -176,4 +179,4 @@ def log_edge_odds(state, parent, child):
     alpha = state.hyper[ALPHA]
     others = state.n_children[parent] - state.parents[child, parent]
     phi = state.hyper[PHI] if parent < state.size[N_OBSERVED] else 0.0
-    return math.log((others + phi) / (alpha + state.n_below[parent] - 1 - others))
+    return math.log((others + phi) / (alpha + (state.n_below[parent] - 1 - others)))

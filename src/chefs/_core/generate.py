@@ -21,10 +21,10 @@ class Ragged(NamedTuple):
 def n_children_hidden(rng, n, alpha, harmonic):
     """M ≥ 1 with P(m) ∝ C(n, m) B(m, α+n−m), whose sum is `harmonic` = ψ(α+n) − ψ(α). O(m)."""
     u = rng.random() * harmonic
-    m, weight = 1, n / (alpha + n - 1)
+    m, weight = 1, n / (alpha + (n - 1))
     while u >= weight and m < n:
         u -= weight
-        weight *= (n - m) * m / ((m + 1) * (alpha + n - m - 1))
+        weight *= (n - m) * m / ((m + 1) * (alpha + (n - m - 1)))
         m += 1
     return m
 
@@ -42,7 +42,7 @@ def n_children_binomial(rng, n, head, tail, none):
     u, weight = rng.random(), none
     while u >= weight and m < n:
         u -= weight
-        weight *= (n - m) * (head + m) / ((m + 1) * (tail + n - m - 1))
+        weight *= (n - m) * (head + m) / ((m + 1) * (tail + (n - m - 1)))
         m += 1
     return m
 
@@ -98,9 +98,10 @@ def sweep(rng, observed, alpha, gamma, phi, size):
     n_observed = observed.size
     node_start = np.zeros(size + 1, dtype=np.int64)
     edge_start = np.zeros(size + 1, dtype=np.int64)
-    order = np.zeros(size * (n_observed + 4))
-    parent = np.zeros(size * (n_observed + 4), dtype=np.int32)
-    child = np.zeros(size * (n_observed + 4), dtype=np.int32)
+    room = size * (n_observed + 6)
+    order = np.empty(room)
+    parent = np.empty(room, dtype=np.int32)
+    child = np.empty(room, dtype=np.int32)
     stars = np.zeros(n_observed, dtype=np.int64)
     placed = np.zeros(n_observed + 64, dtype=np.int32)
     chosen = np.zeros(n_observed + 64, dtype=np.bool_)
@@ -165,9 +166,10 @@ def finite(rng, observed, alpha, gamma, phi, n_nodes, size):
     mass = alpha * gamma / n_nodes
     node_start = np.zeros(size + 1, dtype=np.int64)
     edge_start = np.zeros(size + 1, dtype=np.int64)
-    order = np.zeros(size * (n_observed + 4))
-    parent = np.zeros(size * (n_observed + 4), dtype=np.int32)
-    child = np.zeros(size * (n_observed + 4), dtype=np.int32)
+    room = size * (n_observed + 6)
+    order = np.empty(room)
+    parent = np.empty(room, dtype=np.int32)
+    child = np.empty(room, dtype=np.int32)
     placed = np.zeros(n_nodes, dtype=np.int32)
     chosen = np.zeros(n_nodes, dtype=np.bool_)
     silent = np.ones((2, n_nodes + 1))  # silent[star, n] = P(no child among n)

@@ -19,15 +19,18 @@ from chefs._core.state import (
     N_ACTIVE,
     N_OBSERVED,
     add_edge,
+    copy,
     first_above,
     insert,
     remove,
     remove_edge,
     set_order,
+    unpack,
     with_room,
 )
 
 EDGE, BIRTH, DEATH, ORDER, DEEPEN, FLATTEN = 0, 1, 2, 3, 4, 5
+GIBBS_ORDER, HEAT_BATH = 4, 5
 KINDS = ("edge", "birth", "death", "order", "deepen", "flatten")
 
 
@@ -45,8 +48,9 @@ class Proposal(NamedTuple):
 def propose(rng, state, mix):
     """A proposal of a random kind.
 
-    `mix` holds the cumulated probabilities of the four pairs edge, birth/death, order, deepen/flatten (within a pair
-    both are equally likely, so that they reverse each other) and, last, whether orders are drawn by Gibbs sampling.
+    `mix` holds the cumulated probabilities of edge, birth/death, order, deepen/flatten (within a pair both are equally
+    likely, so that they reverse each other); then, at GIBBS_ORDER, whether orders are drawn by Gibbs sampling, and, at
+    HEAT_BATH, whether edges are.
     """
     u = rng.random()
     if u < mix[0]:
@@ -54,7 +58,7 @@ def propose(rng, state, mix):
     if u < mix[1]:
         return propose_birth(rng, state) if rng.random() < 0.5 else propose_death(rng, state)
     if u < mix[2]:
-        return propose_order(rng, state, mix[4] > 0)
+        return propose_order(rng, state, mix[GIBBS_ORDER] > 0)
     return propose_deepen(rng, state) if rng.random() < 0.5 else propose_flatten(rng, state)
 
 
@@ -203,9 +207,13 @@ def propose_order(rng, state, gibbs):
     if not low < high:
         return Proposal(ORDER, i, -1, state.order[i], -math.inf)
     if gibbs:
-        return Proposal(ORDER, i, -1, draw_order(rng, state, i, first, last, low, high), 0.0)
-    height = low + (high - low) * rng.random()
-    return Proposal(ORDER, i, -1, height, log_reorder(state, i, height))
+        height, log_ratio = draw_order(rng, state, i, first, last, low, high), 0.0
+    else:
+        height = low + (high - low) * rng.random()
+        log_ratio = log_reorder(state, i, height)
+    if not low < height < high:  # rounding put it on its bound
+        return Proposal(ORDER, i, -1, height, -math.inf)
+    return Proposal(ORDER, i, -1, height, log_ratio)
 
 
 @jit
@@ -381,11 +389,19 @@ def run(rng, state, mix, hyperprior, n_moves, tally):
         state = with_room(state)
         proposal = propose(rng, state, mix)
         tally[proposal.kind, 0] += 1
-        if accepts(rng, proposal, 0.0, mix[5] > 0):
+        if accepts(rng, proposal, 0.0, mix[HEAT_BATH] > 0):
             apply(state, proposal)
             tally[proposal.kind, 1] += 1
     update_hyper(rng, state, hyperprior)
     return state
+
+
+@jit
+def tried_out(state, proposal):
+    """A copy of the state with the change made, and its graph as `unpack` gives it; the state itself stays."""
+    candidate = copy(state)
+    apply(candidate, proposal)
+    return candidate, unpack(candidate)
 
 
 @jit

@@ -10,6 +10,7 @@ The symbols of the paper and their names here and everywhere in the project:
 | ↓     | `n_below`: active nodes with a strictly smaller order                       |
 | ↑     | `n_above`: active nodes with a strictly greater order                       |
 | K⁺    | `n_active`, the number of nodes in the graph; D of them observed              |
+| one θ | `height`, a value that an order may take                                      |
 | π     | popularity: the probability that a node below becomes a child               |
 """
 

@@ -1,4 +1,4 @@
-"""Counts over many graphs at once."""
+"""What graphs have in common and what their edges alone say."""
 
 import numpy as np
 
@@ -22,3 +22,12 @@ def count_ancestors(node_start, edge_start, order, parent, child, total):
         for k in range(n_observed):
             for i in range(n_observed):
                 total[k, i] += reaches[k, i]
+
+
+@jit
+def level_orders(order, parent, child):
+    """Orders that depend on the edges alone: the height of each node above the lowest, as a share of all heights."""
+    level = np.zeros(order.size)
+    for e in np.argsort(order[child], kind="mergesort"):  # lower children first: their own level is known by then
+        level[parent[e]] = max(level[parent[e]], level[child[e]] + 1.0)
+    return level / (level.max() + 1.0)
