@@ -1,0 +1,197 @@
+"""Births and deaths of hidden units, with moments matched and the new activations drawn given the data."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from chefs._core.jit import jit
+from chefs._core.network import (
+    RHO_RATE,
+    RHO_SHAPE,
+    draw_weights,
+    log_rho_prior,
+    network_with_room,
+    rows_of_parents,
+    sigmoid,
+)
+from chefs._core.propose import apply
+from chefs._core.state import N_ACTIVE
+
+MOST_CELLS = 600
+
+
+class Unit(NamedTuple):
+    """A hidden unit without parents, and what it does to its one child."""
+
+    bias: float
+    rho: float
+    weight: float  # of the edge to the child
+    mean: float  # of its output
+    variance: float
+
+
+@jit
+def unit(bias, rho, weight):
+    """The unit with its moments: a fixed rule of 41 points, so that birth and death compute the same numbers."""
+    mean = square = total = 0.0
+    for j in range(41):
+        z = -4.0 + 0.2 * j
+        p = math.exp(-0.5 * z * z)
+        u = sigmoid(bias + z / math.sqrt(rho))
+        total += p
+        mean += p * u
+        square += p * u * u
+    mean /= total
+    return Unit(bias, rho, weight, mean, max(square / total - mean * mean, 0.0))
+
+
+@jit
+def cells_of(new, child_rho):
+    """Cuts of the standardised activation: fine enough for its density and for what the child makes of it.
+
+    At most `MOST_CELLS`; an empty array says that more would be needed.
+    """
+    cuts = np.empty(MOST_CELLS + 1)
+    cuts[0] = -6.0
+    n = 0
+    scale = abs(new.weight) * math.sqrt(child_rho)
+    while cuts[n] < 6.0:
+        step = 0.25
+        here = sigmoid(new.bias + cuts[n] / math.sqrt(new.rho))
+        while scale * (sigmoid(new.bias + (cuts[n] + step) / math.sqrt(new.rho)) - here) > 0.6:
+            step *= 0.5
+        if n == MOST_CELLS:
+            return np.empty(0)
+        n += 1
+        cuts[n] = cuts[n - 1] + step
+    return cuts[: n + 1].copy()
+
+
+@jit
+def activations(rng, new, child_rho, residual, a, drawing):
+    """Draw (or, where not `drawing`, only score) the activations of a new unit given the residuals of its child.
+
+    Each point has its own density over cells, proportional to N(z) exp(−½ ρ (e − w (u − E[u]))²) at their middles.
+    Returns Σ_t log [p(a_t) p(child_t | a_t) / q_t(a_t)]; −∞ where an activation lies outside all cells.
+    """
+    cuts = cells_of(new, child_rho)
+    n = cuts.size - 1
+    if n < 1:
+        return -math.inf
+    log_prior, effect, weights = np.empty(n), np.empty(n), np.empty(n)
+    for j in range(n):
+        z = 0.5 * (cuts[j] + cuts[j + 1])
+        log_prior[j] = -0.5 * z * z + math.log(cuts[j + 1] - cuts[j])
+        effect[j] = new.weight * (sigmoid(new.bias + z / math.sqrt(new.rho)) - new.mean)
+    total = 0.0
+    for t in range(residual.size):
+        heaviest = -math.inf
+        for j in range(n):
+            e = residual[t] - effect[j]
+            weights[j] = log_prior[j] - 0.5 * child_rho * e * e
+            heaviest = max(heaviest, weights[j])
+        mass = 0.0
+        for j in range(n):
+            weights[j] = math.exp(weights[j] - heaviest)
+            mass += weights[j]
+        if drawing:
+            left = rng.random() * mass
+            j = 0
+            while left >= weights[j] and j < n - 1:
+                left -= weights[j]
+                j += 1
+            z = cuts[j] + (cuts[j + 1] - cuts[j]) * rng.random()
+            a[t] = new.bias + z / math.sqrt(new.rho)
+        else:
+            z = (a[t] - new.bias) * math.sqrt(new.rho)
+            if not cuts[0] <= z < cuts[n]:
+                return -math.inf
+            j = np.searchsorted(cuts, z, side="right") - 1
+        if weights[j] == 0.0:
+            return -math.inf
+        e = residual[t] - new.weight * (sigmoid(a[t]) - new.mean)
+        total += -0.5 * z * z - 0.5 * math.log(2 * math.pi) + 0.5 * math.log(child_rho) - 0.5 * child_rho * e * e
+        total -= math.log(weights[j] / mass) - math.log(cuts[j + 1] - cuts[j])
+    return total
+
+
+@jit
+def log_matching(bias, new_bias, rho, new_rho):
+    """Priors of the child's bias and precision, after over before, and the Jacobian (ρ'/ρ)² of the matching."""
+    priors = 0.5 * (bias * bias - new_bias * new_bias) + log_rho_prior(new_rho) - log_rho_prior(rho)
+    return priors + 2.0 * (math.log(new_rho) - math.log(rho))
+
+
+@jit
+def residuals(state, i, rows, weights):
+    """a_i − b_i − Σ W u for every point."""
+    left = state.a[i] - weights[0]
+    for x in range(1, rows.size):
+        for t in range(left.size):
+            left[t] -= weights[x] * sigmoid(state.a[rows[x] - 1, t])
+    return left
+
+
+@jit
+def log_before(residual, rho):
+    """Log p(child | without the unit), its −½ N log 2π left out as in `activations`."""
+    return 0.5 * residual.size * math.log(rho) - 0.5 * rho * np.dot(residual, residual)
+
+
+@jit
+def try_birth(rng, state, gram, proposal):
+    """A birth: weights of the child i are drawn, then w, b_k, ρ_k from the prior; the child's moments are kept.
+
+    b_i' = b_i − w E[u_k], 1/ρ_i' = 1/ρ_i − w² Var[u_k]. Ratio: that of the graph · priors of b_i', ρ_i' over those of
+    b_i, ρ_i · (ρ_i'/ρ_i)² · Π_t p(a_k) p(a_i | a_k) / (q(a_k) p(a_i)). Returns the state and whether it changed.
+    """
+    i = proposal.node
+    rows = rows_of_parents(state.graph, i)
+    weights = draw_weights(rng, gram, i, rows, state.rho[i])
+    rho_k = max(rng.standard_gamma(RHO_SHAPE) / RHO_RATE, 1e-12)
+    new = unit(rng.standard_normal(), rho_k, rng.standard_normal())
+    left = 1.0 / state.rho[i] - new.weight * new.weight * new.variance
+    if left <= 1e-12:
+        return state, False
+    rho = 1.0 / left
+    residual = residuals(state, i, rows, weights)
+    a = np.empty(residual.size)
+    log_ratio = proposal.log_ratio + log_matching(weights[0], weights[0] - new.weight * new.mean, state.rho[i], rho)
+    log_ratio += activations(rng, new, rho, residual, a, True) - log_before(residual, state.rho[i])
+    if not math.log(1.0 - rng.random()) < log_ratio:
+        return state, False
+    state = network_with_room(state)
+    k = state.graph.size[N_ACTIVE]
+    apply(state.graph, proposal)
+    state.a[k] = a
+    state.rho[k] = rho_k
+    state.rho[i] = rho
+    return state, True
+
+
+@jit
+def try_death(rng, state, gram, proposal):
+    """A death: the reverse of a birth, with the sign of its log-ratio changed. Returns whether the state changed."""
+    i, k = proposal.node, proposal.other
+    rows = rows_of_parents(state.graph, i)
+    weights = draw_weights(rng, gram, i, rows, state.rho[i])
+    bias = draw_weights(rng, gram, k, rows_of_parents(state.graph, k), state.rho[k])[0]
+    at = 1
+    while rows[at] != k + 1:
+        at += 1
+    old = unit(bias, state.rho[k], weights[at])
+    rho = 1.0 / (1.0 / state.rho[i] + old.weight * old.weight * old.variance)
+    residual = residuals(state, i, rows, weights)
+    for t in range(residual.size):
+        residual[t] += old.weight * (sigmoid(state.a[k, t]) - old.mean)
+    log_ratio = proposal.log_ratio - log_matching(weights[0] + old.weight * old.mean, weights[0], rho, state.rho[i])
+    log_ratio -= activations(rng, old, state.rho[i], residual, state.a[k], False) - log_before(residual, rho)
+    if not math.log(1.0 - rng.random()) < log_ratio:
+        return False
+    last = state.graph.size[N_ACTIVE] - 1
+    apply(state.graph, proposal)
+    state.rho[i] = rho
+    state.a[k] = state.a[last]
+    state.rho[k] = state.rho[last]
+    return True

@@ -1,0 +1,202 @@
+"""The nonlinear Gaussian belief network (section 4.1), with all weights and biases integrated out.
+
+a_i ~ N(b_i + Σ_k Z_ki W_ki u_k, 1/ρ_i), u_i = 1 / (1 + exp(−a_i)); W, b ~ N(0, 1), ρ ~ Gamma(½, rate ½). Given the
+pre-activations of all nodes, every node is a Bayesian linear regression on its parents, so the state holds the graph,
+the pre-activations and the precisions; weights are drawn only where something needs them.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from chefs._core.jit import jit
+from chefs._core.state import N_ACTIVE, GraphState, grow
+
+RHO_SHAPE, RHO_RATE = 0.5, 0.5
+
+
+class NetworkState(NamedTuple):
+    """A graph and, for each of its nodes, a precision and the pre-activations of all points."""
+
+    graph: GraphState
+    a: np.ndarray  # float (C, N): observed rows hold the data, and guesses where entries are missing
+    rho: np.ndarray  # float (C,)
+    missing: np.ndarray  # bool (D, N)
+
+
+@jit
+def network_with_room(state):
+    """The state itself while one more node fits, else one with twice the capacity."""
+    if state.graph.size[N_ACTIVE] < state.graph.order.size:
+        return state
+    graph = grow(state.graph)
+    a = np.zeros((graph.order.size, state.a.shape[1]))
+    a[: state.a.shape[0]] = state.a
+    rho = np.ones(graph.order.size)
+    rho[: state.rho.size] = state.rho
+    return NetworkState(graph, a, rho, state.missing)
+
+
+@jit
+def sigmoid(x):
+    """1 / (1 + exp(−x)) without overflow."""
+    if x >= 0:
+        return 1.0 / (1.0 + math.exp(-x))
+    y = math.exp(x)
+    return y / (1.0 + y)
+
+
+@jit
+def outputs(state):
+    """Outputs u of all nodes, below a row of ones: node k is row k + 1."""
+    n, n_points = state.graph.size[N_ACTIVE], state.a.shape[1]
+    u = np.empty((n + 1, n_points))
+    u[0] = 1.0
+    for k in range(n):
+        for t in range(n_points):
+            u[k + 1, t] = sigmoid(state.a[k, t])
+    return u
+
+
+class Gram(NamedTuple):
+    """All inner products that regressions on parents need: independent of the number of points."""
+
+    uu: np.ndarray  # float (n+1, n+1): of the outputs and the constant, row k + 1 for node k
+    ua: np.ndarray  # float (n+1, n): of the outputs with the pre-activations
+    aa: np.ndarray  # float (n,)
+    n_points: int
+
+
+@jit
+def gram_of(state):
+    """The Gram matrices of a state."""
+    n = state.graph.size[N_ACTIVE]
+    u = outputs(state)
+    a = state.a[:n]
+    squares = np.empty(n)
+    for i in range(n):
+        squares[i] = np.dot(a[i], a[i])
+    return Gram(np.dot(u, u.T), np.dot(u, a.T), squares, state.a.shape[1])
+
+
+@jit
+def rows_of_parents(graph, i):
+    """Rows of `outputs` that node i regresses on: the constant, then its parents."""
+    rows = np.empty(graph.n_parents[i] + 1, dtype=np.int64)
+    rows[0] = 0
+    at = 1
+    for k in range(graph.size[N_ACTIVE]):
+        if graph.parents[i, k]:
+            rows[at] = k + 1
+            at += 1
+    return rows
+
+
+@jit
+def cholesky_solve(m, c):
+    """Factor the positive definite m in place (lower triangle) and replace c by L⁻¹ c; returns log det m."""
+    q = c.size
+    log_det = 0.0
+    for j in range(q):
+        for i in range(j, q):
+            total = m[i, j]
+            for h in range(j):
+                total -= m[i, h] * m[j, h]
+            if i == j:
+                m[j, j] = math.sqrt(max(total, 1e-300))
+            else:
+                m[i, j] = total / m[j, j]
+        total = c[j]
+        for h in range(j):
+            total -= m[j, h] * c[h]
+        c[j] = total / m[j, j]
+        log_det += 2.0 * math.log(m[j, j])
+    return log_det
+
+
+@jit
+def log_marginal(gram, i, rows, rho):
+    """Log p(a_i | its parents' outputs, ρ_i), weights and bias integrated out, without its −½ N log 2π."""
+    q = rows.size
+    m, c = np.empty((q, q)), np.empty(q)
+    for x in range(q):
+        c[x] = gram.ua[rows[x], i]
+        for y in range(x + 1):
+            m[x, y] = rho * gram.uu[rows[x], rows[y]] + (x == y)
+    log_det = cholesky_solve(m, c)
+    fit = np.dot(c, c)
+    return 0.5 * gram.n_points * math.log(rho) - 0.5 * rho * (gram.aa[i] - rho * fit) - 0.5 * log_det
+
+
+@jit
+def log_rho_prior(rho):
+    """Log density of ρ, up to a constant."""
+    return (RHO_SHAPE - 1.0) * math.log(rho) - RHO_RATE * rho
+
+
+@jit
+def log_likelihood(state):
+    """Log p(all pre-activations | graph, precisions), weights and biases integrated out, constants left out."""
+    gram = gram_of(state)
+    total = 0.0
+    for i in range(state.graph.size[N_ACTIVE]):
+        total += log_marginal(gram, i, rows_of_parents(state.graph, i), state.rho[i])
+    return total
+
+
+@jit
+def draw_weights(rng, gram, i, rows, rho):
+    """(bias, weights of the parents) of node i given everything else: N(ρ S X a, S) with S = (ρ X Xᵀ + I)⁻¹."""
+    q = rows.size
+    m, c = np.empty((q, q)), np.empty(q)
+    for x in range(q):
+        c[x] = rho * gram.ua[rows[x], i]
+        for y in range(x + 1):
+            m[x, y] = rho * gram.uu[rows[x], rows[y]] + (x == y)
+    cholesky_solve(m, c)
+    for x in range(q - 1, -1, -1):  # solve Lᵀ w = L⁻¹ c + noise
+        total = c[x] + rng.standard_normal()
+        for y in range(x + 1, q):
+            total -= m[y, x] * c[y]
+        c[x] = total / m[x, x]
+    return c
+
+
+@jit
+def residual_square(gram, i, rows, weights):
+    """Σ (a_i − b_i − Σ W u)² over the points."""
+    total = gram.aa[i]
+    for x in range(rows.size):
+        total -= 2.0 * weights[x] * gram.ua[rows[x], i]
+        for y in range(rows.size):
+            total += weights[x] * weights[y] * gram.uu[rows[x], rows[y]]
+    return max(total, 0.0)
+
+
+@jit
+def draw_precisions(rng, state, gram):
+    """Weights of every node given its precision, then the precision given the weights, which are forgotten again."""
+    for i in range(state.graph.size[N_ACTIVE]):
+        rows = rows_of_parents(state.graph, i)
+        weights = draw_weights(rng, gram, i, rows, state.rho[i])
+        rate = RHO_RATE + 0.5 * residual_square(gram, i, rows, weights)
+        state.rho[i] = max(rng.standard_gamma(RHO_SHAPE + 0.5 * gram.n_points) / rate, 1e-12)
+
+
+@jit
+def simulate(rng, state):
+    """Fill precisions and all pre-activations, observed ones too, from the model given the graph."""
+    graph, n_points = state.graph, state.a.shape[1]
+    n = graph.size[N_ACTIVE]
+    for p in range(n - 1, -1, -1):
+        i = graph.ranking[p]
+        state.rho[i] = max(rng.standard_gamma(RHO_SHAPE) / RHO_RATE, 1e-12)
+        bias = rng.standard_normal()
+        for t in range(n_points):
+            state.a[i, t] = bias + rng.standard_normal() / math.sqrt(state.rho[i])
+        for k in range(n):
+            if graph.parents[i, k]:
+                weight = rng.standard_normal()
+                for t in range(n_points):
+                    state.a[i, t] += weight * sigmoid(state.a[k, t])
