@@ -106,7 +106,7 @@ def test_free_orders_are_drawn_and_given_ones_kept():
     rng = np.random.default_rng(0)
     free = []
     for _ in range(2000):
-        generate.draw_orders(rng, given, orders, ranking)
+        generate.draw_orders(rng, given, orders, 0, ranking)
         assert orders[[0, 2, 3]].tolist() == [0.5, 0.5, 0.0]
         assert (np.diff(orders[ranking]) >= 0).all()
         assert ranking.tolist().index(0) < ranking.tolist().index(2)
@@ -119,7 +119,7 @@ def test_few_and_many_nodes_are_ranked_alike(n):
     rng = np.random.default_rng(n)
     given = rng.integers(0, 10, n) / 10  # many ties: equal orders keep their numbers' order
     orders, ranking = np.zeros(n), np.zeros(n, dtype=np.int64)
-    generate.draw_orders(rng, given, orders, ranking)
+    generate.draw_orders(rng, given, orders, 0, ranking)
     assert ranking.tolist() == sorted(range(n), key=lambda i: given[i])
 
 

@@ -299,7 +299,7 @@ def test_misprints_of_the_restaurant_are_caught(observed, change):
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(("(alpha * gamma * harmonic[n])", "(gamma * harmonic[n])"), id="rate without alpha"),
+        pytest.param(("rate = alpha * gamma * harmonic[n]", "rate = gamma * harmonic[n]"), id="rate without alpha"),
         pytest.param(
             ("weight *= (n - m) * m / ((m + 1) * (alpha + (n - m - 1)))", "weight *= (n - m) / (m + 1)"),
             id="number of children",

@@ -20,6 +20,8 @@ class Ragged(NamedTuple):
 @jit
 def n_children_hidden(rng, n, alpha, harmonic):
     """M ≥ 1 with P(m) ∝ C(n, m) B(m, α+n−m), whose sum is `harmonic` = ψ(α+n) − ψ(α). O(m)."""
+    if n == 1:
+        return 1
     u = rng.random() * harmonic
     m, weight = 1, n / (alpha + (n - 1))
     while u >= weight and m < n:
@@ -50,6 +52,12 @@ def n_children_binomial(rng, n, head, tail, none):
 @jit
 def connect(rng, node, m, n, placed, chosen, parent, child, at):
     """Write edges from `node` to m of the first n placed nodes, chosen uniformly (Floyd's method). O(m)."""
+    if m == n:
+        for j in range(n):
+            parent[at] = node
+            child[at] = placed[j]
+            at += 1
+        return at
     for j in range(n - m, n):
         pick = placed[int(rng.random() * (j + 1))]
         if chosen[pick]:
@@ -74,19 +82,75 @@ def fitted(array, needed):
 
 
 @jit
-def draw_orders(rng, given, orders, ranking):
-    """Fill `orders`, uniform where `given` is nan, and `ranking`: the nodes sorted by order, equal ones by number."""
+def draw_orders(rng, given, orders, start, ranking):
+    """Fill `orders` from `start` on, uniform where `given` is nan, and rank the nodes: equal orders by number."""
     for i in range(given.size):
-        orders[i] = rng.random() if np.isnan(given[i]) else given[i]
+        orders[start + i] = rng.random() if np.isnan(given[i]) else given[i]
     if given.size > 32:
-        ranking[:] = np.argsort(orders[: given.size], kind="mergesort")
+        ranking[:] = np.argsort(orders[start : start + given.size], kind="mergesort")
         return
     for i in range(given.size):  # few: sort by insertion, without a new array
         at = i
-        while at > 0 and orders[ranking[at - 1]] > orders[i]:
+        while at > 0 and orders[start + ranking[at - 1]] > orders[start + i]:
             ranking[at] = ranking[at - 1]
             at -= 1
         ranking[at] = i
+
+
+STEP, PLACED, NODES, EDGES, BELOW = 0, 1, 2, 3, 4
+HEIGHT, WAIT, LEVEL = 0, 1, 2
+
+
+@jit
+def tables(n, alpha, phi):
+    """For j = 0 … n−1: ψ(α+j) − ψ(α), and P(an observed node has no child among j)."""
+    harmonic, silent = np.zeros(n), np.ones(n)
+    for j in range(n - 1):
+        harmonic[j + 1] = harmonic[j] + 1.0 / (alpha + j)
+        silent[j + 1] = silent[j] * (alpha + j) / (alpha + phi + j)
+    return harmonic, silent
+
+
+@jit
+def climb(rng, alpha, gamma, phi, stars, start, order, parent, child, placed, chosen, harmonic, silent, counts, clock):
+    """Go on with one draw until it is whole (True) or has no room for one more node and its edges (False).
+
+    `counts` and `clock` hold where it stands, so that it can go on in larger arrays. Growing them here, in the loop,
+    would cost as much as all the rest.
+    """
+    n_observed = stars.size
+    room = min(placed.size, order.size - start)
+    n, last, at, below = counts[PLACED], counts[NODES], counts[EDGES], counts[BELOW]
+    height, wait, level = clock[HEIGHT], clock[WAIT], clock[LEVEL]
+    for step in range(counts[STEP], n_observed + 1):
+        top = order[start + stars[step]] if step < n_observed else 1.0
+        while n > 0:
+            if last >= room - 1 or at + n > parent.size:
+                counts[STEP], counts[PLACED], counts[NODES], counts[EDGES], counts[BELOW] = step, n, last, at, below
+                clock[HEIGHT], clock[WAIT], clock[LEVEL] = height, wait, level
+                return False
+            rate = alpha * gamma * harmonic[n]
+            if wait >= rate * (top - height):
+                wait -= rate * (top - height)  # what is left of it goes on above
+                break
+            height += wait / rate
+            wait = rng.standard_exponential()
+            m = n_children_hidden(rng, n, alpha, harmonic[n])
+            order[start + last] = height
+            at = connect(rng, last, m, n, placed, chosen, parent, child, at)
+            placed[n] = last
+            n += 1
+            last += 1
+        height = top
+        if step < n_observed:
+            if top > level:  # equal orders do not connect: count what was there before the first of them
+                level, below = top, n
+            m = n_children_binomial(rng, below, phi, alpha, silent[below])
+            at = connect(rng, stars[step], m, below, placed, chosen, parent, child, at)
+            placed[n] = stars[step]
+            n += 1
+    counts[NODES], counts[EDGES] = last, at
+    return True
 
 
 @jit
@@ -98,65 +162,33 @@ def sweep(rng, observed, alpha, gamma, phi, size):
     n_observed = observed.size
     node_start = np.zeros(size + 1, dtype=np.int64)
     edge_start = np.zeros(size + 1, dtype=np.int64)
-    room = size * (n_observed + 6)
-    order = np.empty(room)
-    parent = np.empty(room, dtype=np.int32)
-    child = np.empty(room, dtype=np.int32)
+    order = np.empty(size * (n_observed + 6) + 64)
+    parent = np.empty(order.size, dtype=np.int32)
+    child = np.empty(order.size, dtype=np.int32)
     stars = np.zeros(n_observed, dtype=np.int64)
     placed = np.zeros(n_observed + 64, dtype=np.int32)
-    chosen = np.zeros(n_observed + 64, dtype=np.bool_)
-    harmonic = np.zeros(n_observed + 64)  # harmonic[n] = ψ(α+n) − ψ(α)
-    silent = np.ones(n_observed + 64)  # silent[n] = P(an observed node has no child among n)
-    known = 0  # both tables are filled up to this n
-    at = 0
+    chosen = np.zeros(placed.size, dtype=np.bool_)
+    harmonic, silent = tables(placed.size, alpha, phi)
+    counts, clock = np.zeros(5, dtype=np.int64), np.zeros(3)
     for g in range(size):
         start = node_start[g]
-        if start + n_observed > order.size:
-            order = fitted(order, start + n_observed)
-        draw_orders(rng, observed, order[start : start + n_observed], stars)
-        n, last = 0, n_observed  # nodes placed so far; nodes that exist
-        height, level, below = 0.0, -1.0, 0
-        for step in range(n_observed + 1):
-            top = order[start + stars[step]] if step < n_observed else 1.0
-            while n > 0:
-                if known < n:
-                    harmonic = fitted(harmonic, n + 1)
-                    silent = fitted(silent, n + 1)
-                    for j in range(known, n):
-                        harmonic[j + 1] = harmonic[j] + 1.0 / (alpha + j)
-                        silent[j + 1] = silent[j] * (alpha + j) / (alpha + phi + j)
-                    known = n
-                height += rng.standard_exponential() / (alpha * gamma * harmonic[n])
-                if height >= top:
-                    break
-                m = n_children_hidden(rng, n, alpha, harmonic[n])
-                if start + last == order.size:
-                    order = fitted(order, start + last + 1)
-                if last == placed.size:
-                    placed = fitted(placed, last + 1)
-                    chosen = fitted(chosen, last + 1)
-                if at + m > parent.size:
-                    parent = fitted(parent, at + m)
-                    child = fitted(child, at + m)
-                order[start + last] = height
-                at = connect(rng, last, m, n, placed, chosen, parent, child, at)
-                placed[n] = last
-                n += 1
-                last += 1
-            height = top
-            if step < n_observed:
-                if top > level:  # equal orders do not connect: count what was there before the first of them
-                    level, below = top, n
-                m = n_children_binomial(rng, below, phi, alpha, silent[below])
-                if at + m > parent.size:
-                    parent = fitted(parent, at + m)
-                    child = fitted(child, at + m)
-                at = connect(rng, stars[step], m, below, placed, chosen, parent, child, at)
-                placed[n] = stars[step]
-                n += 1
-        node_start[g + 1] = start + last
-        edge_start[g + 1] = at
-    return Ragged(node_start, edge_start, order[: node_start[size]], parent[:at], child[:at])
+        order = fitted(order, start + n_observed + 2)
+        draw_orders(rng, observed, order, start, stars)
+        counts[STEP], counts[PLACED], counts[NODES], counts[BELOW] = 0, 0, n_observed, 0
+        clock[HEIGHT], clock[WAIT], clock[LEVEL] = 0.0, rng.standard_exponential(), -1.0
+        while not climb(
+            rng, alpha, gamma, phi, stars, start, order, parent, child, placed, chosen, harmonic, silent, counts, clock
+        ):
+            order = fitted(order, start + counts[NODES] + 2)
+            parent = fitted(parent, counts[EDGES] + counts[PLACED])
+            child = fitted(child, counts[EDGES] + counts[PLACED])
+            if counts[NODES] + 2 > placed.size:
+                placed = fitted(placed, counts[NODES] + 2)
+                chosen = fitted(chosen, placed.size)
+                harmonic, silent = tables(placed.size, alpha, phi)
+        node_start[g + 1] = start + counts[NODES]
+        edge_start[g + 1] = counts[EDGES]
+    return Ragged(node_start, edge_start, order[: node_start[size]], parent[: counts[EDGES]], child[: counts[EDGES]])
 
 
 @jit
@@ -186,7 +218,7 @@ def finite(rng, observed, alpha, gamma, phi, n_nodes, size):
         order = fitted(order, start + n_observed)
         n, last = 0, n_observed
         level, below = -1.0, 0
-        draw_orders(rng, everyone, heights, ranking)
+        draw_orders(rng, everyone, heights, 0, ranking)
         for node in ranking:
             if heights[node] > level:
                 level, below = heights[node], n
