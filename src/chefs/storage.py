@@ -128,15 +128,13 @@ class Store:
 
 
 def _taken(lock: IO[str]) -> bool:
-    """Lock a file for this process, unless another has it."""
+    """Lock a file for this process, unless another has it; where there are no locks, go on without."""
     if fcntl is None:
         return True
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass  # a file system without locks
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)
     return True
 
 

@@ -61,6 +61,21 @@ def test_sweep_has_the_exact_sizes(observed):
     check({"nodes": pmf_p_value(draws.n_nodes, PRIOR.n_active_pmf(observed))})
 
 
+def test_draws_that_outgrow_their_arrays_have_the_exact_sizes():
+    """Graphs of 30 to 150 nodes, drawn one by one, so that each has to pause for more room, and all at once."""
+    prior, observed = ChefsProcess(1.0, 20.0, 5.0), [1.0, 0.0]
+    rng = np.random.default_rng(16)
+    alone = [prior.sample(rng, observed) for _ in range(2_000)]
+    for dag in alone[:50]:
+        assert Dag(dag.edges, dag.order, 2) == dag  # the checks of the constructor
+    pmf = prior.n_active_pmf(observed)
+    nodes = {"alone": [dag.n_nodes for dag in alone], "together": prior.sample(rng, observed, size=20_000).n_nodes}
+    edges = np.array([dag.n_edges for dag in alone])
+    error = edges.std() / math.sqrt(edges.size)
+    p_values = {name: pmf_p_value(counts, pmf) for name, counts in nodes.items()}
+    check(p_values | {"edges": z_p_value(edges.mean(), prior.expected_edges(observed), error)})
+
+
 def test_edges_in_the_mean_are_exact():
     p_values = {}
     for name, observed in OBSERVED.items():
