@@ -16,7 +16,7 @@ lint: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 # The laws again, with many more draws and many seeds: about half an hour.
 evidence: .venv/installed-dev
