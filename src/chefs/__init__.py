@@ -25,7 +25,7 @@ _HOME = {
     "resume": "chefs.sampling",
     "RunError": "chefs.storage",
 }
-_MODULES = ("plots",)
+_MODULES = ("datasets", "metrics", "plots")
 
 __all__ = [
     "ChefsProcess",
@@ -42,13 +42,15 @@ __all__ = [
     "PriorKernel",
     "RunError",
     "Trace",
+    "datasets",
+    "metrics",
     "plots",
     "resume",
     "sample",
 ]
 
 if TYPE_CHECKING:
-    from chefs import plots
+    from chefs import datasets, metrics, plots
     from chefs.buffets import IndianBuffet
     from chefs.dag import Dag
     from chefs.dags import Dags
