@@ -1,0 +1,116 @@
+"""Networks from DAGs: trainings a second of one plain PyTorch process, and of the trainers for a GPU and for a CPU.
+
+`python -m benchmarks.architectures gpu` or `cpu`. Each training is the paper's, 540 steps of 100 images and then all
+images once more for the evidence and the test accuracy; on a CPU a tenth of it.
+"""
+
+import math
+import os
+import platform
+import sys
+
+import numpy as np
+import torch
+
+from benchmarks import report, seconds
+from chefs.cnn.eager import EagerTrainer, ThreadedTrainer
+from chefs.cnn.plan import Plan, Shape
+from chefs.cnn.stacked import StackedTrainer
+from chefs.cnn.training import Images, Settings
+
+SEED = 0
+N_HIDDEN = (4, 10, 25)
+N_NETWORKS = (15, 60, 240)  # asked for at once
+N_PARENTS = 3  # of a layer, on average
+N_EAGER = 3  # networks for the slow one
+N_CPU = 4  # networks for a CPU
+
+
+def random_plan(rng, n_hidden, shape):
+    """A network with about three parents a layer, and layers of all shapes."""
+    bins = np.sort(rng.integers(0, shape.n_bins, n_hidden)).tolist()
+    parents = [()]
+    for j in range(1, n_hidden + 2):
+        above = tuple(np.flatnonzero(rng.random(j) < min(1.0, N_PARENTS / j)).tolist())
+        parents.append(above or (int(rng.integers(j)),))
+    sides, channels = (shape.side(b) for b in bins), (shape.channels(b) for b in bins)
+    return Plan(tuple(parents), (shape.image_side, *sides, 0), (shape.in_channels, *channels, shape.n_classes))
+
+
+def noise(rng, shape, n_train=18_831, n_test=3_177):
+    """As many images as MNIST has of the digits 1, 2 and 3; what is in them does not matter here."""
+
+    def draw(n):
+        size = (n, shape.in_channels, shape.image_side, shape.image_side)
+        return rng.random(size, dtype=np.float32), rng.integers(0, shape.n_classes, n)
+
+    return Images(*draw(n_train), *draw(n_test))
+
+
+def best(function, repeats):
+    return min(seconds(function) for _ in range(repeats))
+
+
+def gpu():
+    """One eager process against the stack, on the same networks."""
+    shape, settings = Shape(), Settings()
+    rng = np.random.default_rng(SEED)
+    images = noise(rng, shape)
+    eager, stacked = EagerTrainer(images, settings, "cuda"), StackedTrainer(images, settings, "cuda")
+    rows = []
+    for n_hidden in N_HIDDEN:
+        plans = [random_plan(rng, n_hidden, shape) for _ in range(max(N_NETWORKS))]
+        seeds = list(range(len(plans)))
+        eager.train(plans[:1], seeds[:1])
+        stacked.train(plans[:15], seeds[:15])
+        one = best(lambda p=plans, s=seeds: eager.train(p[:N_EAGER], s[:N_EAGER]), 2) / N_EAGER
+        rows.append([f"{n_hidden}, eager", 1, one, 1 / one, 1.0])
+        for n in N_NETWORKS:
+            each = best(lambda p=plans, s=seeds, n=n: stacked.train(p[:n], s[:n]), 2) / n
+            rows.append([f"{n_hidden}, stacked", n, each, 1 / each, one / each])
+    sentence = (
+        f"{torch.cuda.get_device_name()}; {settings.n_steps} steps of {settings.batch} images of side "
+        f"{shape.image_side}, about {N_PARENTS} parents a layer; then {len(images.train_x):,} and "
+        f"{len(images.test_x):,} images once. Best of 2."
+    )
+    headings = ["hidden layers", "networks at once", "seconds a training", "trainings a second", "ratio to eager"]
+    return "One GPU", sentence, headings, rows
+
+
+def cpu():
+    """A plain eager loop with all cores in each operation against one network a core."""
+    shape, settings = Shape(), Settings(n_steps=54)
+    rng = np.random.default_rng(SEED)
+    images = noise(rng, shape, 1883, 318)
+    eager, threaded = EagerTrainer(images, settings, "cpu"), ThreadedTrainer(images, settings)
+    rows = []
+    for n_hidden in N_HIDDEN:
+        plans = [random_plan(rng, n_hidden, shape) for _ in range(N_CPU)]
+        times = {"eager": math.inf, "threaded": math.inf}
+        for _ in range(3):
+            for name, trainer in (("eager", eager), ("threaded", threaded)):
+                took = seconds(lambda t=trainer, p=plans: t.train(p, range(N_CPU)))
+                times[name] = min(times[name], took / N_CPU)
+        rows += [[f"{n_hidden}, {name}", t, 1 / t, times["eager"] / t] for name, t in times.items()]
+    sentence = (
+        f"{settings.n_steps} steps of {settings.batch} images, then {len(images.train_x):,} images once; "
+        f"{N_CPU} networks, best of 3."
+    )
+    return "CPU", sentence, ["hidden layers", "seconds a training", "trainings a second", "ratio to eager"], rows
+
+
+def facts(which):
+    return {
+        "command": f"python -m benchmarks.architectures {which}",
+        "seed": SEED,
+        "cpus": len(os.sched_getaffinity(0)),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "versions": {"numpy": np.__version__, "torch": torch.__version__},
+    }
+
+
+if __name__ == "__main__":
+    which = sys.argv[1] if len(sys.argv) > 1 else ("gpu" if torch.cuda.is_available() else "cpu")
+    part = {"gpu": gpu, "cpu": cpu}[which]
+    report("architectures" if which == "gpu" else "architectures_cpu", facts(which), [part()])
