@@ -5,9 +5,8 @@ BIN := .venv/bin
 .PHONY: demo test lint evidence bench clean
 
 demo: .venv/installed
-	@mkdir -p out && rm -f out/prior.png
-	$(BIN)/chefs prior --observed 3 --plot out/prior.png
-	@echo "A picture of three draws is in out/prior.png"
+	@mkdir -p out && rm -f out/ring.png
+	$(BIN)/chefs demo --out out
 
 test: .venv/installed-dev lint
 	$(BIN)/pytest -q -n 2 --dist worksteal
@@ -25,6 +24,8 @@ evidence: .venv/installed-dev
 bench: .venv/installed-dev
 	$(BIN)/python -m benchmarks.prior
 	$(BIN)/python -m benchmarks.chain
+	$(BIN)/python -m benchmarks.network
+	$(BIN)/python -m benchmarks.architectures cpu
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

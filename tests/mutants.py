@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 import types
 
 from numba import njit
@@ -16,9 +17,10 @@ def mutant(name, *changes, **others):
     for old, new in changes:
         assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in {name}: mend the negative control"
         source = source.replace(old, new)
-    line = "from chefs._core.jit import jit\n"
+    line = re.compile("from chefs._core.jit import .*\n")
     module = types.ModuleType(f"mutant_{name}")
     module.__dict__["jit"] = njit(nogil=True)
-    exec(compile(source.replace(line, ""), f"mutant of {name}", "exec"), module.__dict__)
+    module.__dict__["jit_loops"] = njit(nogil=True, error_model="numpy")
+    exec(compile(line.sub("", source), f"mutant of {name}", "exec"), module.__dict__)
     module.__dict__.update(others)  # kernels are compiled when they are first called: nothing is bound yet
     return module

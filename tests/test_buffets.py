@@ -1,4 +1,4 @@
-"""The Indian buffet against its closed forms."""
+"""The Indian buffet against its closed forms; cascades of buffets: what they refuse, and what they make of orders."""
 
 import itertools
 import math
@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from chefs import Dag, IndianBuffet
+import chefs
+from chefs import Dag, Hyperpriors, LikelihoodKernel, Moves, PriorKernel
+from chefs.buffets import CascadingBuffet, ExtendedBuffet, IndianBuffet, layer
 from chefs.prior import DagPrior
 from tests.helpers import refused
+from tests.layers import FAMILIES, dag_of
 from tests.strategies import dags, positive_numbers
 
 
@@ -187,3 +190,158 @@ def test_bad_rng_and_size():
     for bad in (-1, 1.5, True, "3"):
         with refused("size"):
             IndianBuffet().sample(np.random.default_rng(0), 2, size=bad)
+
+
+# Cascades -----------------------------------------------------------------------------------------------------------
+
+CASCADES = [CascadingBuffet, ExtendedBuffet]
+cascades = pytest.mark.parametrize("kind", CASCADES)
+families = pytest.mark.parametrize("kind", FAMILIES.values(), ids=FAMILIES)
+
+
+@cascades
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, "1", None, True, [1.0]], ids=str)
+@pytest.mark.parametrize("name", ["alpha", "gamma"])
+def test_bad_hyperparameters_of_cascades(kind, name, bad):
+    with refused(name):
+        kind(**{name: bad})
+
+
+@cascades
+@pytest.mark.parametrize("bad", [0, -1, True, [], [[0.0]], "two", [0.5], [0.0, 1.0], [-0.1], 2.0, None], ids=str)
+def test_bad_observed_of_cascades(kind, bad):
+    with refused("observed"):
+        kind().sample(np.random.default_rng(0), bad)
+    with refused("observed"):
+        PriorKernel(kind(), bad)
+
+
+def test_priors_of_different_kinds_are_different():
+    assert len({IndianBuffet(), CascadingBuffet(), ExtendedBuffet()}) == 3
+    assert CascadingBuffet(2.0, 1.0) != ExtendedBuffet(2.0, 1.0)
+    assert repr(ExtendedBuffet(2.0, 1.0)) == "ExtendedBuffet(alpha=2.0, gamma=1.0)"
+
+
+class TestLayer:
+    def test_of_draws(self):
+        """Edges of a cascade go down one layer, and nothing is above an empty layer."""
+        for dag in CascadingBuffet(1.2, 0.9).sample(np.random.default_rng(0), 3, size=300):
+            layers = layer(dag)
+            parent, child = np.nonzero(dag.edges)
+            assert (layers[parent] - layers[child] == 1).all()
+            assert set(layers.tolist()) == set(range(layers.max() + 1))
+            assert (layers[:3] == 0).all() and (layers[3:] > 0).all()
+
+    def test_of_the_buffet(self):
+        assert layer(layered(2, [(0,), (0, 1)])).tolist() == [0, 0, 1, 1]
+        assert layer(layered(2, [])).tolist() == [0, 0]
+
+    @pytest.mark.parametrize(
+        "order", [0.5, 0.7499999999999999, 0.75, 0.9375, 1 - 2.0**-40, np.nextafter(1 - 2.0**-41, 0)]
+    )
+    def test_of_the_ends_of_layers(self, order):
+        assert layer(Dag([[0, 0], [1, 0]], [0.0, order], 1))[1] == math.floor(-math.log2(1 - order))
+
+    @pytest.mark.parametrize(
+        "orders", [(0.0, 0.3), (0.1, 0.6), (0.0, 1 - 2.0**-41), (0.5, 1.0), (0.0, 0.6, 1.0)], ids=str
+    )
+    def test_where_there_are_none(self, orders):
+        edges = np.zeros((len(orders), len(orders)), dtype=bool)
+        edges[1:, 0] = True
+        dag = Dag(edges, orders, 1)
+        with refused("dag", "layered"):
+            layer(dag)
+        assert [kind().log_prob(dag) for kind in FAMILIES.values()] == [-math.inf] * 3
+
+    @pytest.mark.parametrize("wrong", [None, 3, [0.0, 0.5]], ids=str)
+    def test_of_what_is_no_graph(self, wrong):
+        with pytest.raises(TypeError, match="dag must be"):
+            layer(wrong)
+
+
+@pytest.mark.parametrize(
+    "edges, layers, possible",
+    [
+        ({(1, 0)}, [0, 1], CASCADES),
+        ({(1, 0), (2, 1)}, [0, 1, 2], CASCADES),
+        ({(1, 0), (2, 1), (2, 0)}, [0, 1, 2], [ExtendedBuffet]),
+        ({(1, 0), (2, 0)}, [0, 1, 2], []),  # no child in the layer below
+        ({(1, 0), (2, 0)}, [0, 2, 2], []),
+        ({(1, 0), (2, 0), (2, 1)}, [0, 1, 1], []),  # within a layer
+    ],
+    ids=str,
+)
+def test_which_edges_are_possible(edges, layers, possible):
+    dag = dag_of(edges, layers, 1, None)
+    assert [kind for kind in CASCADES if math.isfinite(kind().log_prob(dag))] == possible
+    for kind in CASCADES:
+        if kind not in possible:
+            with refused("start", kind.__name__):
+                PriorKernel(kind(), 1, start=dag)
+
+
+@pytest.mark.parametrize("alpha,gamma", [(1e-100, 1e-100), (1e50, 1e-50), (1e-50, 1.0), (1e100, 1e-100)])
+@cascades
+def test_densities_of_extreme_hyperparameters_are_finite(kind, alpha, gamma):
+    dag = dag_of({(2, 0), (2, 1), (3, 2)}, [0, 0, 1, 2], 2, kind)
+    assert math.isfinite(kind(alpha, gamma).log_prob(dag))
+
+
+class TestKernels:
+    @families
+    def test_log_prob_of_a_draw_is_that_of_the_prior(self, kind):
+        prior, rng = kind(1.2, 0.8), np.random.default_rng(0)
+        for kernel in (PriorKernel(prior, 3), LikelihoodKernel(prior, 3, lambda dag: -0.1 * dag.n_edges)):
+            state = kernel.init(rng)
+            for _ in range(30):
+                state, _ = kernel.step(rng, state)
+                drawn = kernel.draw(state)
+                dag = Dag._trusted(drawn.order, drawn.parent, drawn.child, 3)
+                assert drawn.scalars["log_prob"] == pytest.approx(prior.log_prob(dag), rel=1e-9, abs=1e-9)
+                assert "phi" not in drawn.scalars
+
+    @families
+    def test_it_starts_where_it_is_told(self, kind):
+        start = kind(1.0, 1.5).sample(np.random.default_rng(1), 2)
+        kernel = PriorKernel(kind(), [0.0, math.nan], start=start)
+        drawn = kernel.draw(kernel.init(np.random.default_rng(2)))
+        assert Dag._trusted(drawn.order, drawn.parent, drawn.child, 2) == start
+
+    @families
+    def test_moves_that_there_are(self, kind):
+        kernel, rng = PriorKernel(kind(), 3, n_moves=5_000), np.random.default_rng(3)
+        made = dict(zip(kernel.move_names, kernel.step(rng, kernel.init(rng))[1].tally[:, 0], strict=True))
+        assert {name for name, count in made.items() if count} == {"edge", "birth", "death"} | (
+            set() if kind is IndianBuffet else {"order"}
+        )
+
+    @families
+    def test_moves_that_there_are_not(self, kind):
+        none = Moves(0, 0, float(kind is IndianBuffet), 1)
+        with refused("moves", kind.__name__):
+            PriorKernel(kind(), 3, moves=none)
+
+    @families
+    @pytest.mark.parametrize("wrong", [{"bounds": {0: (0.1, 0.2)}}, {"required": [(0, 1)]}], ids=str)
+    def test_wishes_that_cannot_be_granted(self, kind, wrong):
+        with refused(*wrong):
+            PriorKernel(kind(), 3, **wrong)
+
+    @families
+    def test_most_hidden(self, kind):
+        kernel = PriorKernel(kind(1.0, 3.0), 3, max_hidden=2)
+        trace = chefs.sample(np.random.default_rng(4), kernel, draws=200, chains=1, progress=False)
+        assert trace.n_hidden.max() == 2
+
+    @families
+    def test_hyperparameters_are_learnt(self, kind):
+        kernel = PriorKernel(kind(), 2, hyperpriors=Hyperpriors((5, 5), (5, 9)), max_hidden=10)
+        trace = chefs.sample(np.random.default_rng(5), kernel, draws=20, chains=1, progress=False)
+        assert len(set(trace.scalar("alpha"))) == len(set(trace.scalar("gamma"))) == 20
+
+    def test_limits_made_for_other_priors_are_refused(self):
+        from chefs._limits import Limits
+
+        limits = Limits.of([0.0, math.nan], (), (), {}, None)
+        with refused("observed", "buffet"):
+            limits.state(np.random.default_rng(0), None, CascadingBuffet())

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import chefs
+from chefs.buffets import CascadingBuffet, ExtendedBuffet
 from chefs.dags import Dags
 from chefs.kernels import Kernel
 from chefs.network.kernel import NetworkKernel
@@ -18,6 +19,8 @@ PRIORS = {
     "process": chefs.ChefsProcess(1.0, 1.5, 0.7),
     "finite": chefs.ChefsProcess(1.0, 1.5, 0.7).finite(50),
     "buffet": chefs.IndianBuffet(1.0, 1.5),
+    "cascading": CascadingBuffet(1.0, 0.9),
+    "extended": ExtendedBuffet(1.0, 0.9),
 }
 DATA = np.random.default_rng(0).normal(size=(6, 2))
 DATA[0, 1] = np.nan
@@ -25,6 +28,13 @@ KERNELS = {
     "prior": lambda: prior_kernel(),
     "learning hyperparameters": lambda: prior_kernel(hyperpriors=chefs.Hyperpriors((2, 2), (2, 2), (2, 2))),
     "likelihood": lambda: likelihood_kernel(skewed),
+    "buffet": lambda: chefs.PriorKernel(chefs.IndianBuffet(1.0, 1.5), 3, n_moves=20),
+    "cascading": lambda: chefs.PriorKernel(
+        CascadingBuffet(1.0, 0.9), 3, n_moves=20, hyperpriors=chefs.Hyperpriors((5, 5), (5, 5))
+    ),
+    "extended, likelihood": lambda: chefs.LikelihoodKernel(
+        ExtendedBuffet(1.0, 0.9), 3, skewed, n_moves=20, max_hidden=6
+    ),
     "tempered": lambda: TemperedKernel.of(likelihood_kernel(skewed), 3),
     "network": lambda: NetworkKernel(chefs.ChefsProcess(), [0.0, math.nan], DATA, max_hidden=4, most_leapfrogs=5),
 }

@@ -13,6 +13,9 @@ _HOME = {
     "ChefsProcess": "chefs.prior",
     "DagPrior": "chefs.prior",
     "IndianBuffet": "chefs.buffets",
+    "CascadingBuffet": "chefs.buffets",
+    "ExtendedBuffet": "chefs.buffets",
+    "layer": "chefs.buffets",
     "Trace": "chefs.trace",
     "Draw": "chefs.draws",
     "Kernel": "chefs.kernels",
@@ -21,18 +24,23 @@ _HOME = {
     "LikelihoodKernel": "chefs.likelihood",
     "Hyperpriors": "chefs.kernels",
     "Moves": "chefs.kernels",
+    "SigmoidNetwork": "chefs.network.estimator",
     "sample": "chefs.sampling",
     "resume": "chefs.sampling",
     "RunError": "chefs.storage",
+    "ArchitectureSearch": "chefs.cnn.search",
 }
-_MODULES = ("datasets", "metrics", "plots")
+_MODULES = ("cnn", "datasets", "images", "metrics", "plots", "plots_architectures")
 
 __all__ = [
+    "ArchitectureSearch",
+    "CascadingBuffet",
     "ChefsProcess",
     "Dag",
     "DagPrior",
     "Dags",
     "Draw",
+    "ExtendedBuffet",
     "Hyperpriors",
     "IndianBuffet",
     "Info",
@@ -41,22 +49,29 @@ __all__ = [
     "Moves",
     "PriorKernel",
     "RunError",
+    "SigmoidNetwork",
     "Trace",
+    "cnn",
     "datasets",
+    "images",
+    "layer",
     "metrics",
     "plots",
+    "plots_architectures",
     "resume",
     "sample",
 ]
 
 if TYPE_CHECKING:
-    from chefs import datasets, metrics, plots
-    from chefs.buffets import IndianBuffet
+    from chefs import cnn, datasets, images, metrics, plots, plots_architectures
+    from chefs.buffets import CascadingBuffet, ExtendedBuffet, IndianBuffet, layer
+    from chefs.cnn.search import ArchitectureSearch
     from chefs.dag import Dag
     from chefs.dags import Dags
     from chefs.draws import Draw
     from chefs.kernels import Hyperpriors, Info, Kernel, Moves, PriorKernel
     from chefs.likelihood import LikelihoodKernel
+    from chefs.network.estimator import SigmoidNetwork
     from chefs.prior import ChefsProcess, DagPrior
     from chefs.sampling import resume, sample
     from chefs.storage import RunError

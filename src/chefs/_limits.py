@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chefs.buffets import CascadingBuffet, ExtendedBuffet, IndianBuffet, n_customers
 from chefs.dag import BoolArray, Dag, FloatArray, shown
 from chefs.prior import ChefsProcess, Observed, observed_orders
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from chefs._core.state import GraphState
 
 Edges = Sequence[tuple[int, int]]
+Prior = ChefsProcess | IndianBuffet | CascadingBuffet | ExtendedBuffet  # those that chains have moves for
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +37,14 @@ class Limits:
         forbidden: Edges,
         bounds: Mapping[int, tuple[float, float]],
         max_hidden: int | None,
+        prior: Prior | None = None,
     ) -> Limits:
-        """From what a user gives a kernel; a contradiction is an error."""
+        """From what a user gives a kernel; a contradiction is an error. In a buffet free orders are 0, like all."""
         from chefs._core.state import NO_LIMIT
 
         orders = observed_orders(observed)
+        if isinstance(prior, IndianBuffet | CascadingBuffet | ExtendedBuffet):
+            orders = np.zeros(n_customers(observed))
         n = orders.size
         low, high = np.where(np.isnan(orders), 0.0, orders), np.where(np.isnan(orders), 1.0, orders)
         if not isinstance(bounds, Mapping):
@@ -103,19 +108,24 @@ class Limits:
             orders[k] = bottom if low[k] == high[k] else bottom + (high[k] - bottom) * (1 - rng.random()) * 0.999
         return orders
 
-    def state(self, rng: np.random.Generator, start: Dag | None, prior: ChefsProcess) -> GraphState:
+    def state(self, rng: np.random.Generator, start: Dag | None, prior: Prior) -> GraphState:
         """The compiled state of `start`, or of the observed nodes with the required edges alone."""
-        from chefs._core.state import pack
+        from chefs._core.state import BUFFET, CASCADING, CHEFS, EXTENDED, FAMILY, pack
 
+        family = {ChefsProcess: CHEFS, IndianBuffet: BUFFET, CascadingBuffet: CASCADING, ExtendedBuffet: EXTENDED}
+        if not isinstance(prior, ChefsProcess) and self.high.any():
+            raise ValueError("observed must be at order 0, all of it, for a chain over a buffet")
         orders = self.draw_orders(rng) if start is None else start.order
         pairs = np.argwhere(self.required if start is None else start.edges)
         parents, children = np.ascontiguousarray(pairs.T)
         locked = np.ascontiguousarray((self.required | self.forbidden).T)
-        hyper = np.array([prior.alpha, prior.gamma, prior.phi])
-        return pack(orders.copy(), parents, children, self.low, self.high, locked, hyper, self.max_hidden)
+        hyper = np.array([prior.alpha, prior.gamma, prior.phi if isinstance(prior, ChefsProcess) else 1.0])
+        state = pack(orders.copy(), parents, children, self.low, self.high, locked, hyper, self.max_hidden)
+        state.size[FAMILY] = family[type(prior)]
+        return state
 
-    def check(self, start: Dag) -> None:
-        """Whether `start` is within the limits."""
+    def check(self, start: Dag, prior: Prior | None = None) -> None:
+        """Whether `start` is within the limits, and possible under the prior."""
         n = self.n_observed
         inner = start.edges[:n, :n]
         if start.n_observed != n:
@@ -126,6 +136,10 @@ class Limits:
             raise ValueError("start lacks a required edge or has a forbidden one")
         if start.n_hidden > self.max_hidden:
             raise ValueError(f"start has {start.n_hidden} hidden nodes where max_hidden is {self.max_hidden}")
+        if prior is not None and not np.isfinite(prior.log_prob(start)):
+            raise ValueError(
+                f"start is not a graph that a {type(prior).__name__} can draw: its layers are not in order"
+            )
 
 
 def _matrix(name: str, edges: Edges, n: int) -> BoolArray:

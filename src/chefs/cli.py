@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from chefs import cli_network
+
 if TYPE_CHECKING:
     from chefs.dag import FloatArray
     from chefs.dags import Dags
@@ -25,6 +27,8 @@ app = typer.Typer(
 )
 reproduce = typer.Typer(help="Make a figure or table of the paper again.")
 app.add_typer(reproduce, name="reproduce")
+for command in (cli_network.fit, cli_network.fantasy, cli_network.demo):
+    app.command()(command)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -206,4 +210,54 @@ def reproduce_prior(
 
     _compile()
     for path in run(out, seed):
+        print(path)
+
+
+IMAGES = "digits (8 × 8, come with chefs), mnist123 (the paper's), mnist or fashion."
+PRESET = "paper (the settings of the paper) or default (ours)."
+MINUTES = "Stop after so many minutes; the same command goes on."
+
+
+@app.command()
+def search(
+    out: Annotated[Path, typer.Option(help="Folder of the run: a new one, or one to go on with.")],
+    dataset: Annotated[str, typer.Option(help=IMAGES)] = "digits",
+    preset: Annotated[str, typer.Option(help=PRESET)] = "default",
+    chains: Annotated[int | None, typer.Option(min=1, help="Chains.", show_default="15, for digits 2")] = None,
+    draws: Annotated[
+        int | None, typer.Option(min=1, help="Accepted changes of each chain.", show_default="300, for digits 20")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
+    minutes: Annotated[float | None, typer.Option(min=0.0, help=MINUTES)] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 0,
+) -> None:
+    """Search convolutional architectures for images: report, picture, and everything needed to go on."""
+    _architectures(
+        out, data=dataset, preset=preset, chains=chains, draws=draws, device=device, minutes=minutes, seed=seed
+    )
+
+
+@reproduce.command("architectures")
+def reproduce_architectures(
+    out: Annotated[Path, typer.Option(help="Folder of the run: a new one, or one to go on with.")],
+    dataset: Annotated[str, typer.Option(help=IMAGES)] = "mnist123",
+    preset: Annotated[str, typer.Option(help=PRESET)] = "paper",
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
+    minutes: Annotated[float | None, typer.Option(min=0.0, help=MINUTES)] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 0,
+) -> None:
+    """The experiment on architectures: 15 chains of 300 accepted changes, the figure and its numbers."""
+    _architectures(out, data=dataset, preset=preset, device=device, minutes=minutes, seed=seed)
+
+
+def _architectures(out: Path, **options: Any) -> None:
+    from chefs.experiments import architectures
+    from chefs.storage import RunError
+
+    try:
+        numbers = architectures.run(out, **options)
+    except RunError as error:
+        _leave(1, str(error))
+    print(architectures.report(numbers))
+    for path in architectures.write_pictures(out, numbers):
         print(path)

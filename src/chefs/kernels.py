@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from chefs._limits import Edges, Limits
+from chefs._limits import Edges, Limits, Prior
+from chefs.buffets import IndianBuffet
 from chefs.dag import Dag, FloatArray, IntArray, checked_dag, shown
 from chefs.draws import Draw
 from chefs.prior import ChefsProcess, Observed, checked_rng, positive
@@ -20,9 +21,13 @@ if TYPE_CHECKING:
 
 
 class Info(NamedTuple):
-    """What one step did: how many moves of each kind, in the order of `Kernel.move_names`, were made and accepted."""
+    """What one step did: how many moves of each kind, in the order of `Kernel.move_names`, were made and accepted.
+
+    A kernel that measures it also says how many seconds each kind took.
+    """
 
     tally: IntArray  # int (kinds, 2)
+    seconds: FloatArray | None = None  # float (kinds,)
 
 
 @runtime_checkable
@@ -121,6 +126,20 @@ class Moves:
         """The paper's operators: Gibbs for edges, birth and death, uniform Metropolis for orders."""
         return cls(edge=0.4, birth=0.3, order=0.3, depth=0.0, order_rule="uniform", edge_rule="gibbs")
 
+    def under(self, prior: Prior) -> Moves:
+        """Those of the moves that there are under this prior.
+
+        Buffets have no depth moves, because edges do not skip a layer, and the Indian buffet has one order for all.
+        """
+        if isinstance(prior, ChefsProcess):
+            return self
+        order = 0.0 if isinstance(prior, IndianBuffet) else self.order
+        if not (self.edge or self.birth or order):
+            raise ValueError(
+                f"moves has none that a {type(prior).__name__} knows: give edge or birth a positive weight"
+            )
+        return replace(self, order=order, depth=0.0)
+
     def as_array(self) -> FloatArray:
         """Cumulated probabilities and the two rules, as the compiled kernels take them."""
         weights = np.array([self.edge, self.birth, self.order, self.depth])
@@ -134,7 +153,7 @@ class Moves:
 class GraphKernel:
     """What kernels over graphs have in common: the prior, what a user knows, and where to start. See `PriorKernel`."""
 
-    prior: ChefsProcess
+    prior: Prior
     observed: Observed
     hyperpriors: Hyperpriors | None = field(default=None, kw_only=True)
     moves: Moves = field(default=Moves(), kw_only=True)
@@ -146,27 +165,27 @@ class GraphKernel:
     start: Dag | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.prior, ChefsProcess):
-            raise TypeError(f"the chain has moves for ChefsProcess priors only; found {type(self.prior).__name__}")
+        if not isinstance(self.prior, Prior):
+            raise TypeError(f"prior must be a ChefsProcess or a buffet; found {type(self.prior).__name__}")
         if isinstance(self.n_moves, bool) or not isinstance(self.n_moves, int | np.integer) or self.n_moves < 1:
             raise ValueError(f"n_moves must be a whole number, at least 1; found {self.n_moves!r}")
         if not isinstance(self.hyperpriors, Hyperpriors | None):
             raise TypeError(f"hyperpriors must be a Hyperpriors or None; found {shown(self.hyperpriors)}")
         if not isinstance(self.moves, Moves):
             raise TypeError(f"moves must be a Moves, such as Moves(depth=0); found {shown(self.moves)}")
-        limits = self.limits  # made here so that contradictions are found now, not when the chain starts
+        limits, _ = self.limits, self.mix  # made here so that contradictions are found now, not when the chain starts
         if self.start is not None:
-            limits.check(checked_dag(self.start, "start"))
+            limits.check(checked_dag(self.start, "start"), self.prior)
 
     @cached_property
     def limits(self) -> Limits:
         """The constraints, checked, as arrays."""
-        return Limits.of(self.observed, self.required, self.forbidden, self.bounds, self.max_hidden)
+        return Limits.of(self.observed, self.required, self.forbidden, self.bounds, self.max_hidden, self.prior)
 
     @cached_property
     def mix(self) -> FloatArray:
         """The moves as the compiled kernels take them."""
-        return self.moves.as_array()
+        return self.moves.under(self.prior).as_array()
 
     @cached_property
     def hyperprior(self) -> FloatArray:
@@ -195,8 +214,10 @@ class GraphKernel:
         from chefs._core.state import unpack
 
         alpha, gamma, phi = state.hyper.tolist()
-        log_prob = log_prob_of_state(state, alpha, gamma, phi)
-        return Draw(*unpack(state), {"alpha": alpha, "gamma": gamma, "phi": phi, "log_prob": log_prob})
+        scalars = {"alpha": alpha, "gamma": gamma, "phi": phi, "log_prob": log_prob_of_state(state, alpha, gamma, phi)}
+        if not isinstance(self.prior, ChefsProcess):
+            del scalars["phi"]
+        return Draw(*unpack(state), scalars)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +225,8 @@ class PriorKernel(GraphKernel):
     """A chain over graphs whose stationary law is the prior, given the constraints.
 
     Args:
-        prior: The prior; its hyperparameters are fixed, or where `hyperpriors` says so where they start.
+        prior: A `ChefsProcess` or a buffet; its hyperparameters are fixed, or where `hyperpriors` says so where they
+            start.
         observed: How many observed nodes (free orders), or their orders, nan where free.
         hyperpriors: Priors of the hyperparameters that are to be learnt; None keeps all fixed.
         moves: Which moves, how often.

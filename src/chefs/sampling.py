@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import math
 import pickle
 import tempfile
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
@@ -22,8 +23,8 @@ import numpy as np
 from chefs import progress as notes
 from chefs.dag import checked_names, shown
 from chefs.draws import ChainDraws, Draw
-from chefs.kernels import Kernel
-from chefs.prior import checked_rng
+from chefs.kernels import Info, Kernel
+from chefs.prior import checked_rng, positive
 from chefs.storage import RunError, Store
 from chefs.tempering import TemperedKernel
 from chefs.trace import Trace, n_segments, read_segments, write_header, write_segment, write_stats
@@ -36,11 +37,12 @@ _ABANDONED: deque[str] = deque(maxlen=100)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long to run: `warmup` steps, then `draws` draws, `thin` steps apart."""
+    """How long to run: `warmup` steps, then `draws` draws, `thin` steps apart; or until `minutes` have passed."""
 
     draws: int
     warmup: int
     thin: int
+    minutes: float | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("draws", 1), ("warmup", 0), ("thin", 1)):
@@ -48,11 +50,17 @@ class Plan:
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
                 raise ValueError(f"{name} must be a whole number, at least {least}; found {value!r}")
             object.__setattr__(self, name, int(value))
+        if self.minutes is not None:
+            object.__setattr__(self, "minutes", positive("minutes", self.minutes))
+
+    def shared(self, rounds: int) -> Plan:
+        """The plan of one chain where so many run one after the other."""
+        return self if self.minutes is None else replace(self, minutes=self.minutes / rounds)
 
     @property
-    def n_steps(self) -> int:
-        """Steps in all."""
-        return self.warmup + self.draws * self.thin
+    def seconds(self) -> float:
+        """How long a chain may take; half of it at most is warm-up."""
+        return math.inf if self.minutes is None else 60.0 * self.minutes
 
 
 @dataclass
@@ -66,6 +74,17 @@ class Standing:
     n_segments: int
     tally: np.ndarray  # of moves after warm-up
     seconds: float
+    move_seconds: np.ndarray | None = None  # of each kind of move after warm-up, where the kernel says
+    warm_steps: int | None = None  # of warm-up, once that has ended
+
+    def n_made(self, plan: Plan) -> int:
+        """Draws made so far, written or not."""
+        return 0 if self.warm_steps is None else (self.steps - self.warm_steps) // plan.thin
+
+    def is_over(self, plan: Plan) -> bool:
+        """Whether all draws are made, or at least one and the time is up."""
+        made = self.n_made(plan)
+        return made >= plan.draws or (made > 0 and self.seconds >= plan.seconds)
 
 
 def sample(
@@ -81,12 +100,15 @@ def sample(
     n_jobs: int | None = None,
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
+    minutes: float | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> Trace:
     """Run a kernel and collect its draws.
 
     Chains run in parallel through joblib: under `joblib.parallel_config(backend="dask")`, say, a Dask cluster does the
     work. The same `rng` gives the same draws whatever does the work. Each chain has a generator spawned from `rng`: to
-    repeat a run make a new `default_rng(seed)`; setting back `rng.bit_generator.state` is not enough.
+    repeat a run make a new `default_rng(seed)`; setting back `rng.bit_generator.state` is not enough. A run that
+    `minutes` cut short has reached as far as the machine was fast: it cannot be repeated draw for draw.
 
     Args:
         rng: A NumPy generator.
@@ -100,6 +122,9 @@ def sample(
         n_jobs: Chains at a time; None for as many as there are cores.
         checkpoint: A new folder to which the run is written while it goes on; `resume` continues it.
         progress: Whether to show progress; None for: on a terminal.
+        minutes: Stop after so many minutes, with at least one draw of each chain; half of them at most are warm-up.
+            Chains that had to wait for others share the time, and may end with different numbers of draws.
+        about: Facts to keep with the draws as `Trace.about`, of the types that JSON knows.
 
     >>> import chefs
     >>> kernel = chefs.PriorKernel(chefs.ChefsProcess(1.0, 2.0, 1.0), observed=3)
@@ -107,7 +132,7 @@ def sample(
     >>> trace.n_chains, len(trace)
     (2, 100)
     """
-    plan = Plan(draws, warmup, thin)
+    plan = Plan(draws, warmup, thin, minutes)
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a Kernel, such as PriorKernel; found {shown(kernel)}")
     if isinstance(chains, bool) or not isinstance(chains, int | np.integer) or chains < 1:
@@ -117,7 +142,7 @@ def sample(
     generators = _spawned(rng, int(chains))
     if checkpoint is None:
         results = _run_all(tempered, plan, generators, None, n_jobs, progress)
-        return Trace([draws for draws, _ in results], [stats for _, stats in results], names)
+        return Trace([draws for draws, _ in results], [stats for _, stats in results], names, about)
     store = Store.new(Path(checkpoint))
     with store.alone():
         if store.has("run"):
@@ -125,6 +150,7 @@ def sample(
         header = {
             "n_observed": kernel.n_observed,
             "names": names,
+            "about": dict(about or {}),
             "temperatures": np.asarray(temperatures).tolist() if temperatures is not None else None,
             **asdict(plan),
         }
@@ -136,6 +162,7 @@ def resume(
     path: str | Path,
     *,
     draws: int | None = None,
+    minutes: float | None = None,
     kernel: Kernel | None = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
@@ -147,6 +174,7 @@ def resume(
     Args:
         path: The folder given to `sample` as `checkpoint`.
         draws: A larger number of draws than the run was started with, to make it longer.
+        minutes: More minutes in all than the run was started with, to make it longer.
         kernel: The kernel as it was given to `sample`, where the stored one cannot be read any more.
         n_jobs: Chains at a time.
         progress: Whether to show progress.
@@ -156,7 +184,7 @@ def resume(
         _, header, body = Store.open(store.folder)
         if "thin" not in header:
             raise RunError(f"{store.folder} holds a trace that was saved, not a run that can be continued")
-        plan = Plan(header["draws"], header["warmup"], header["thin"])
+        begun = plan = Plan(*(header[name] for name in ("draws", "warmup", "thin", "minutes")))
         generators, stored = _stored(store, body, kernel)
         if stored.n_observed != header["n_observed"]:
             raise ValueError(f"kernel has {stored.n_observed} observed nodes where the run has {header['n_observed']}")
@@ -165,9 +193,14 @@ def resume(
             if longer.draws < plan.draws:
                 raise ValueError(f"draws must be at least {plan.draws}, what the run was started with; found {draws}")
             plan = longer
+        if minutes is not None:
+            if plan.minutes is None or not positive("minutes", minutes) >= plan.minutes:
+                least = "left out, for the run has no such end" if plan.minutes is None else f"at least {plan.minutes}"
+                raise ValueError(f"minutes must be {least}; found {minutes!r}")
+            plan = replace(plan, minutes=minutes)
         for chain in range(len(generators)):
             _check_written(store, chain)
-        if plan.draws > header["draws"]:
+        if plan != begun:
             store.write("run", {**header, **asdict(plan)}, body)
         tempered = _tempered(stored, header["temperatures"])
         return _run_folder(store, tempered, plan, generators, n_jobs, progress)
@@ -241,19 +274,26 @@ def _run_all(kernel, plan, generators, store, n_jobs, progress) -> list[tuple[Ch
         if notes.wanted(progress):
             watched = store.folder if store else Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(notes.shown(watched, len(generators)))
-        if n_jobs is None:
-            _, n_jobs = joblib.parallel.get_active_backend()  # what joblib.parallel_config says, if anything
-        at_once = min(len(generators), joblib.cpu_count()) if n_jobs is None else n_jobs
+        at_once, rounds = turns(len(generators), n_jobs)
         parallel = joblib.Parallel(n_jobs=at_once, prefer=getattr(kernel, "prefer", "processes"))
         call = uuid.uuid4().hex
         try:
             return parallel(
-                joblib.delayed(run_chain)(kernel, plan, generator, chain, store, watched, call)
+                joblib.delayed(run_chain)(kernel, plan.shared(rounds), generator, chain, store, watched, call)
                 for chain, generator in enumerate(generators)
             )  # pyright: ignore[reportReturnType]
         except BaseException:
             _ABANDONED.append(call)
             raise
+
+
+def turns(chains: int, n_jobs: int | None) -> tuple[int, int]:
+    """How many chains run at a time, and how many one after the other."""
+    wanted: Any = n_jobs
+    if wanted is None:
+        wanted = joblib.parallel.get_active_backend()[1]  # what joblib.parallel_config says, if anything
+    at_once = min(chains, joblib.cpu_count()) if wanted is None else wanted
+    return at_once, math.ceil(chains / min(joblib.effective_n_jobs(at_once), chains))
 
 
 def run_chain(
@@ -276,7 +316,7 @@ def run_chain(
         return ChainDraws.from_draws(kernel.n_observed, draws), _stats(kernel, at)
     with store.alone(f"chain-{chain}"):  # the worker of a run that was killed may live on
         at = _standing(kernel, rng, chain, store)
-        if at.steps < plan.n_steps:
+        if not at.is_over(plan):
             _run_written(kernel, plan, at, chain, store, note, call)
         stats = _stats(kernel, at)
         write_stats(store, chain, stats)
@@ -286,34 +326,45 @@ def run_chain(
 def _advance(kernel: Kernel, plan: Plan, at: Standing, note: notes.Notes, call: str) -> Iterator[Draw | None]:
     """Step to the end of the plan; after each step the draw, or None where there is none."""
     begin = last = time.monotonic()
-    made_before = at.steps
-    while at.steps < plan.n_steps:
+    steps_before = at.steps
+    while not at.is_over(plan):
         if call in _ABANDONED:
             raise RunError("another chain failed, or the run was interrupted")
-        if at.steps == plan.warmup:
+        if at.warm_steps is None and (at.steps >= plan.warmup or at.seconds >= plan.seconds / 2):
             at.state = getattr(kernel, "freeze", lambda state: state)(at.state)
+            at.warm_steps = at.steps
+        made = at.n_made(plan)
         at.state, info = kernel.step(at.rng, at.state)
         at.steps += 1
-        if at.steps > plan.warmup:
+        if at.warm_steps is not None:
             at.tally = at.tally + info.tally
+            at.move_seconds = _added(at.move_seconds, info.seconds)
         now = time.monotonic()
         at.seconds, last = at.seconds + now - last, now
-        if note.due() or at.steps == plan.n_steps:
-            pace = (now - begin) / (at.steps - made_before)
-            made, accepted = info.tally.sum(axis=0).tolist()
-            note.write(
-                notes.Note(
-                    done=at.steps,
-                    total=plan.n_steps,
-                    draws=max(0, at.steps - plan.warmup) // plan.thin,
-                    moves_per_second=made / max(pace, 1e-9),
-                    acceptance=accepted / max(made, 1),
-                    n_nodes=kernel.draw(at.state).order.size,
-                    seconds_left=pace * (plan.n_steps - at.steps),
-                )
-            )
-        kept = at.steps > plan.warmup and (at.steps - plan.warmup) % plan.thin == 0
-        yield kernel.draw(at.state) if kept else None
+        if note.due() or at.is_over(plan):
+            note.write(_note(kernel, plan, at, info, (now - begin) / (at.steps - steps_before)))
+        yield kernel.draw(at.state) if at.n_made(plan) > made else None
+
+
+def _added(total: np.ndarray | None, more: np.ndarray | None) -> np.ndarray | None:
+    return total if more is None else more if total is None else total + more
+
+
+def _note(kernel: Kernel, plan: Plan, at: Standing, info: Info, pace: float) -> notes.Note:
+    """What a chain says about itself, whose steps take `pace` seconds."""
+    warm_steps = plan.warmup if at.warm_steps is None else at.warm_steps
+    left = min(warm_steps + plan.draws * plan.thin - at.steps, max(0.0, plan.seconds - at.seconds) / max(pace, 1e-9))
+    left = 0 if at.is_over(plan) else max(1, math.ceil(left))
+    tried, accepted = info.tally.sum(axis=0).tolist()
+    return notes.Note(
+        done=at.steps,
+        total=at.steps + left,
+        draws=at.n_made(plan),
+        moves_per_second=tried / max(pace, 1e-9),
+        acceptance=accepted / max(tried, 1),
+        n_nodes=kernel.draw(at.state).order.size,
+        seconds_left=pace * left,
+    )
 
 
 def _run_written(
@@ -329,7 +380,7 @@ def _run_written(
             kept.append(draw)
         waited = time.monotonic() - last_flush
         due = waited > max(FLUSH_SECONDS, at.seconds / 100) or len(kept) >= FLUSH_DRAWS
-        if at.steps == plan.n_steps or (due and len(kept) >= owed):
+        if at.is_over(plan) or (due and len(kept) >= owed):
             _flush(kernel, at, kept, chain, store)
             kept, owed = [], 0
             last_flush = time.monotonic()
@@ -365,7 +416,9 @@ def _standing(kernel: Kernel, rng: np.random.Generator, chain: int, store: Store
 
 def _start(kernel: Kernel, rng: np.random.Generator) -> Standing:
     tally = np.zeros((len(kernel.move_names), 2), dtype=np.int64)
-    return Standing(kernel.init(rng), rng, 0, 0, 0, tally, 0.0)
+    begin = time.monotonic()
+    state = kernel.init(rng)
+    return Standing(state, rng, 0, 0, 0, tally, time.monotonic() - begin)
 
 
 def _flush(kernel: Kernel, at: Standing, kept: list[Draw], chain: int, store: Store) -> None:
@@ -379,11 +432,14 @@ def _flush(kernel: Kernel, at: Standing, kept: list[Draw], chain: int, store: St
 
 
 def _stats(kernel: Kernel, at: Standing) -> dict[str, Any]:
-    moves = {
+    moves: dict[str, dict[str, Any]] = {
         name: {"made": int(made), "accepted": int(accepted)}
         for name, (made, accepted) in zip(kernel.move_names, at.tally, strict=True)
     }
-    stats: dict[str, Any] = {"moves": moves, "seconds": at.seconds}
+    if at.move_seconds is not None:
+        for move, seconds in zip(moves.values(), at.move_seconds.tolist(), strict=True):
+            move["seconds"] = seconds
+    stats: dict[str, Any] = {"moves": moves, "seconds": at.seconds, "warmup": at.warm_steps}
     if isinstance(kernel, TemperedKernel):
         stats["powers"] = at.state.powers.tolist()
         swaps = [moves[name] for name in moves if name.startswith("swap ")]

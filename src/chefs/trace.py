@@ -43,6 +43,7 @@ class Trace:
         chains: The draws of each chain.
         stats: For each chain what is worth knowing about how it ran: acceptance of each move, seconds, swap rates.
         names: Names of the observed nodes.
+        about: Facts about the whole, such as the scale of the data, of the types that JSON knows.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Trace:
         chains: Sequence[ChainDraws],
         stats: Sequence[Mapping[str, Any]] | None = None,
         names: Sequence[str] | None = None,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
         if not chains:
             raise ValueError("a trace needs at least one chain")
@@ -57,6 +59,7 @@ class Trace:
         self.stats = [dict(stat) for stat in stats] if stats else [{} for _ in self.chains]
         self.n_observed = self.chains[0].dags.n_observed
         self.names = checked_names(range(self.n_observed) if names is None else names, self.n_observed)
+        self.about = dict(about or {})
 
     @property
     def n_chains(self) -> int:
@@ -90,7 +93,7 @@ class Trace:
         if isinstance(which, int | np.integer) and isinstance(draws, int | np.integer):
             return self.chains[picked[0]].dags[int(wanted[0][0])]
         chains = [self.chains[c].take(numbers) for c, numbers in zip(picked, wanted, strict=True)]
-        return Trace(chains, [self.stats[c] for c in picked], self.names)
+        return Trace(chains, [self.stats[c] for c in picked], self.names, self.about)
 
     def __repr__(self) -> str:
         hidden = self.n_hidden
@@ -143,9 +146,13 @@ class Trace:
 
         Of each structure the draw with the highest density is shown; it also decides between equally frequent ones.
         """
+        dags = list(self)
+        return [(dags[draw], share) for draw, share in self._structures(dags)]
+
+    def _structures(self, dags: Sequence[Dag]) -> list[tuple[int, float]]:
+        """`structures`, with the number of a draw in place of its graph."""
         density = self._densities()
         groups: dict[int, list[list[int]]] = {}
-        dags = list(self)
         for number, dag in enumerate(dags):
             rivals = groups.setdefault(dag.structure_key(), [])
             for members in rivals:
@@ -156,7 +163,7 @@ class Trace:
                 rivals.append([number])
         best = [(len(m), max(m, key=lambda d: density[d])) for rivals in groups.values() for m in rivals]
         best.sort(key=lambda pair: (-pair[0], -density[pair[1]]))
-        return [(dags[draw], count / len(dags)) for count, draw in best]
+        return [(draw, count / len(dags)) for count, draw in best]
 
     def _n_at_least_one(self) -> int:
         if not len(self):
@@ -172,8 +179,15 @@ class Trace:
 
     def most_probable(self) -> Dag:
         """The most frequent structure."""
+        return self[self.most_probable_draw()]
+
+    def most_probable_draw(self) -> tuple[int, int]:
+        """Chain and number of the draw that `most_probable` shows: that of the highest density."""
         self._n_at_least_one()
-        return self.structures()[0][0]
+        number = self._structures(list(self))[0][0]
+        ends = np.cumsum([len(chain) for chain in self.chains])
+        c = int(np.searchsorted(ends, number, side="right"))
+        return c, number - int(ends[c] - len(self.chains[c]))
 
     def consensus(self, threshold: float = 0.5) -> Dag:
         """The median-probability graph: the edges that more than half of the draws have.
@@ -239,6 +253,7 @@ class Trace:
             "n_observed": self.n_observed,
             "names": json.dumps(self.names),
             "stats": json.dumps(self.stats),
+            "about": json.dumps(self.about),
             "source": f"chefs {__version__}",
         }
         return xarray.Dataset(variables, attrs=attributes)
@@ -251,7 +266,7 @@ class Trace:
             lengths = starts(values.pop("n_nodes")), starts(values.pop("n_edges"))
             flat = [values.pop(name) for name in ("order", "parent", "child")]
             chain = values.pop("chain")
-            names, stats = json.loads(dataset.attrs["names"]), json.loads(dataset.attrs["stats"])
+            names, stats, about = (json.loads(dataset.attrs[name]) for name in ("names", "stats", "about"))
             dags = Dags(int(dataset.attrs["n_observed"]), *lengths, *flat)
         except KeyError as error:
             raise ValueError(f"this dataset is not a trace: it has no {error}") from None
@@ -261,7 +276,7 @@ class Trace:
             if dimensions in parts:
                 parts[dimensions][name if dimensions == ("draw",) else name.partition("_")[2]] = value
         whole = ChainDraws(dags, *parts.values())
-        return cls([whole.take(np.flatnonzero(chain == c)) for c in range(len(stats))], stats, names)
+        return cls([whole.take(np.flatnonzero(chain == c)) for c in range(len(stats))], stats, names, about)
 
     def save(self, path: str | Path) -> None:
         """Write to a new folder that `Trace.load` reads."""
@@ -271,7 +286,8 @@ class Trace:
                 write_segment(store, c, 0, 0, chain)
                 write_stats(store, c, self.stats[c])
             n_draws = [len(chain) for chain in self.chains]
-            write_header(store, {"n_observed": self.n_observed, "names": self.names, "n_draws": n_draws}, self.n_chains)
+            header = {"n_observed": self.n_observed, "names": self.names, "about": self.about, "n_draws": n_draws}
+            write_header(store, header, self.n_chains)
 
     @classmethod
     def load(cls, path: str | Path, *, partial: bool = False) -> Trace:
@@ -284,7 +300,7 @@ class Trace:
         store, header, _ = Store.open(Path(path))
         chains = [_read_chain(store, c, header, partial=partial) for c in range(header["chains"])]
         stats = [_read_stats(store, c, partial=partial) for c in range(header["chains"])]
-        return cls(chains, stats, header["names"])
+        return cls(chains, stats, header["names"], header.get("about"))
 
 
 def write_header(store: Store, header: Mapping[str, Any], chains: int, body: bytes = b"") -> None:

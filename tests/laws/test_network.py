@@ -7,9 +7,10 @@ import pytest
 from scipy import stats
 
 from chefs import ChefsProcess, Hyperpriors
-from chefs._core import ancestral, hamiltonian, learn, network
+from chefs._core import ancestral, hamiltonian, learn, network, paper
 from chefs._core.network import NetworkState, gram_of, log_likelihood, log_marginal, rows_of_parents
 from chefs._core.state import N_ACTIVE, N_OBSERVED
+from chefs.network.kernel import MOVES as OURS
 from chefs.network.kernel import NetworkChain, NetworkKernel
 from tests.laws.graphs import FREE, state_of
 from tests.mutants import mutant
@@ -88,22 +89,41 @@ def invariance(move, case, seed, size=3_000):
     }
 
 
-def tally():
-    return np.zeros((8, 2), dtype=np.int64)
-
-
 def edges(rng, state, module=learn):
-    module.edge_moves(rng, state, 3, tally())
+    module.edge_moves(rng, state, 3)
     return state
 
 
 def orders(rng, state):
-    learn.order_moves(rng, state, tally())
+    learn.order_moves(rng, state, True)
+    return state
+
+
+def uniform_orders(rng, state):
+    learn.order_moves(rng, state, False)
     return state
 
 
 def births_and_deaths(rng, state, module=learn):
-    return module.birth_moves(rng, state, 25, tally())
+    return module.birth_moves(rng, state, 25, True)[0]
+
+
+def plain_births_and_deaths(rng, state, module=learn):
+    return module.birth_moves(rng, state, 25, False)[0]
+
+
+def weighted_edges(rng, state, module=paper):
+    module.weighted_edge_moves(rng, state, 3)
+    return state
+
+
+def weighted_births_and_deaths(rng, state, module=paper):
+    return module.weighted_birth_moves(rng, state, 25)[0]
+
+
+def activations(rng, state, module=paper):
+    module.activation_moves(rng, state, 3)
+    return state
 
 
 def precisions(rng, state, module=network):
@@ -122,7 +142,10 @@ def resampling(rng, state, module=ancestral):
     return state
 
 
-MOVES = [edges, orders, births_and_deaths, precisions, trajectories, resampling]
+MOVES = [
+    edges, orders, births_and_deaths, plain_births_and_deaths, precisions, trajectories, resampling,
+    weighted_edges, weighted_births_and_deaths, uniform_orders, activations,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -132,11 +155,12 @@ def test_each_move_keeps_the_joint_law(move, case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_all_moves_together_keep_the_joint_law(case):
+@pytest.mark.parametrize("preset", [OURS, "paper"], ids=["ours", "paper"])
+def test_all_moves_together_keep_the_joint_law(preset, case):
     """The whole kernel, hyperparameters included, twice over."""
-    kernel = NetworkKernel(
-        ChefsProcess(), CASES[case][0], np.zeros((N_POINTS, len(CASES[case][0]))), hyperpriors=LIGHT, most_leapfrogs=5
-    )
+    observed = CASES[case][0]
+    data = np.zeros((N_POINTS, len(observed)))
+    kernel = NetworkKernel(ChefsProcess(), observed, data, hyperpriors=LIGHT, most_leapfrogs=5, moves=preset)
 
     def twice(rng, state):
         chain = NetworkChain(state, math.log(0.25), False)
@@ -170,18 +194,35 @@ WRONG = {
     ),
     "trajectories without the Jacobian of log ρ": lambda: (
         trajectories,
-        mutant("hamiltonian", ("value += RHO_SHAPE * math.log(rho) - RHO_RATE * rho", "value += (RHO_SHAPE - 1) * math.log(rho) - RHO_RATE * rho")),
+        mutant("hamiltonian", ("value += (0.5 * n_points + RHO_SHAPE)", "value += (0.5 * n_points + RHO_SHAPE - 1)")),
+    ),
+    "plain births without the Occam factor": lambda: (
+        plain_births_and_deaths,
+        with_births(("rho * np.dot(c, c)) - 0.5 * log_det", "rho * np.dot(c, c))")),
+    ),
+    "weighted edges without their likelihood": lambda: (
+        weighted_edges,
+        mutant("paper", ("odds = proposal.log_ratio + change", "odds = proposal.log_ratio")),
+    ),
+    "weighted births whose deaths forget the likelihood": lambda: (
+        weighted_births_and_deaths,
+        mutant("paper", ("proposal.log_ratio + change:", "proposal.log_ratio + (change if birth else 0.0):")),
+    ),
+    "activations with twice the precision": lambda: (
+        activations,
+        mutant("paper", ("log_weight -= 0.5 * state.rho[c]", "log_weight -= state.rho[c]")),
     ),
     "resampling with twice the precision": lambda: (
         resampling,
-        mutant("ancestral", ("log_weight -= 0.5 * state.rho[i]", "log_weight -= state.rho[i]")),
+        mutant("ancestral", ("log_weight[t] -= 0.5 * rho", "log_weight[t] -= rho")),
     ),
 }  # fmt: skip
 
 
 def with_births(change):
     wrong = mutant("births", change)
-    return mutant("learn", try_birth=wrong.try_birth, try_death=wrong.try_death)
+    names = ("try_birth", "try_death", "try_plain_birth", "try_plain_death")
+    return mutant("learn", **{name: getattr(wrong, name) for name in names})
 
 
 @pytest.mark.parametrize("name", WRONG)

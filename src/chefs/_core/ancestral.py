@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 
-from chefs._core.jit import jit
-from chefs._core.network import draw_weights, rows_of_parents, sigmoid
+from chefs._core.jit import jit, jit_loops
+from chefs._core.network import draw_weights, rows_of_parents, sigmoid_into
 from chefs._core.state import N_ACTIVE, N_OBSERVED
+
+BLOCK = 128  # points that are walked together: few enough for the fast memory
 
 
 @jit
@@ -23,48 +25,59 @@ def all_weights(rng, state, gram):
     return bias, weights
 
 
+@jit_loops
+def walk_block(rng, state, bias, weights, begin, keep, a, u):
+    """Ancestries of the points of a block, from the top: into a and u; returns the log-likelihood of what is observed.
+
+    Where `keep`, all activations are those of the state, and nothing is drawn.
+    """
+    graph = state.graph
+    n, n_observed, size = graph.size[N_ACTIVE], graph.size[N_OBSERVED], a.shape[1]
+    log_weight, mean = np.zeros(size), np.empty(size)
+    for p in range(n - 1, -1, -1):
+        i = graph.ranking[p]
+        mean[:] = bias[i]
+        for k in range(n):
+            if graph.parents[i, k]:
+                w, row = weights[i, k], u[k]
+                for t in range(size):
+                    mean[t] += w * row[t]
+        here, now, rho = a[i], state.a[i, begin : begin + size], state.rho[i]
+        for t in range(size):
+            seen = i < n_observed and not state.missing[i, begin + t]
+            here[t] = now[t] if keep or seen else mean[t] + rng.standard_normal() / math.sqrt(rho)
+            if seen:
+                log_weight[t] -= 0.5 * rho * (here[t] - mean[t]) ** 2
+        if graph.n_children[i] > 0:
+            sigmoid_into(here, u[i])
+    return log_weight
+
+
 @jit
 def resample_points(rng, state, gram, n_candidates):
     """For each point, ancestral draws of all its hidden (and missing) activations compete with the current ones.
 
     Iterated importance resampling: each is chosen in proportion to the likelihood of what is observed; never rejected.
-    Returns the share of the points that changed.
+    Returns the number of points and of those that changed.
     """
-    graph = state.graph
-    n, n_observed, n_points = graph.size[N_ACTIVE], graph.size[N_OBSERVED], state.a.shape[1]
+    n, n_points = state.graph.size[N_ACTIVE], state.a.shape[1]
     bias, weights = all_weights(rng, state, gram)
-    parents = np.zeros((n, n), dtype=np.int64)
-    for i in range(n):
-        parents[i, : graph.n_parents[i]] = rows_of_parents(graph, i)[1:] - 1
-    a, u, best = np.empty(n), np.empty(n), np.empty(n)
-    changed = 0
-    for t in range(n_points):
-        total, moved = -math.inf, False
-        for candidate in range(n_candidates + 1):
-            log_weight = 0.0
-            for p in range(n - 1, -1, -1):
-                i = graph.ranking[p]
-                mean = bias[i]
-                for x in range(graph.n_parents[i]):
-                    mean += weights[i, parents[i, x]] * u[parents[i, x]]
-                seen = i < n_observed and not state.missing[i, t]
-                if candidate == 0 or seen:
-                    a[i] = state.a[i, t]
-                else:
-                    a[i] = mean + rng.standard_normal() / math.sqrt(state.rho[i])
-                if seen:
-                    log_weight -= 0.5 * state.rho[i] * (a[i] - mean) ** 2
-                if graph.n_children[i] > 0:
-                    u[i] = sigmoid(a[i])
-            top = max(total, log_weight)
-            total = top + math.log(math.exp(total - top) + math.exp(log_weight - top))
-            if candidate == 0:
-                best[:] = a
-            elif rng.random() < math.exp(log_weight - total):
-                best[:] = a
-                moved = True
-        if moved:
-            changed += 1
-            for i in range(n):
-                state.a[i, t] = best[i]
-    return changed / n_points
+    n_changed = 0
+    for begin in range(0, n_points, BLOCK):
+        size = min(BLOCK, n_points - begin)
+        a, u = np.empty((n, size)), np.empty((n, size))
+        total = walk_block(rng, state, bias, weights, begin, True, a, u)
+        best, moved = a.copy(), np.zeros(size, dtype=np.bool_)
+        for _ in range(n_candidates):
+            log_weight = walk_block(rng, state, bias, weights, begin, False, a, u)
+            for t in range(size):
+                top = max(total[t], log_weight[t])
+                total[t] = top + math.log(math.exp(total[t] - top) + math.exp(log_weight[t] - top))
+                if rng.random() < math.exp(log_weight[t] - total[t]):
+                    moved[t] = True
+                    best[:, t] = a[:, t]
+        for t in range(size):
+            if moved[t]:
+                n_changed += 1
+                state.a[:n, begin + t] = best[:, t]
+    return n_points, n_changed

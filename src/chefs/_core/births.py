@@ -9,9 +9,12 @@ from chefs._core.jit import jit
 from chefs._core.network import (
     RHO_RATE,
     RHO_SHAPE,
+    cholesky_solve,
     draw_weights,
+    log_marginal,
     log_rho_prior,
     network_with_room,
+    residuals,
     rows_of_parents,
     sigmoid,
 )
@@ -124,16 +127,6 @@ def log_matching(bias, new_bias, rho, new_rho):
 
 
 @jit
-def residuals(state, i, rows, weights):
-    """a_i − b_i − Σ W u for every point."""
-    left = state.a[i] - weights[0]
-    for x in range(1, rows.size):
-        for t in range(left.size):
-            left[t] -= weights[x] * sigmoid(state.a[rows[x] - 1, t])
-    return left
-
-
-@jit
 def log_before(residual, rho):
     """Log p(child | without the unit), its −½ N log 2π left out as in `activations`."""
     return 0.5 * residual.size * math.log(rho) - 0.5 * rho * np.dot(residual, residual)
@@ -192,6 +185,63 @@ def try_death(rng, state, gram, proposal):
     last = state.graph.size[N_ACTIVE] - 1
     apply(state.graph, proposal)
     state.rho[i] = rho
+    state.a[k] = state.a[last]
+    state.rho[k] = state.rho[last]
+    return True
+
+
+@jit
+def log_marginal_with(state, gram, i, u):
+    """`log_marginal` of node i with one more parent, whose outputs are u."""
+    rows = rows_of_parents(state.graph, i)
+    q, rho = rows.size + 1, state.rho[i]
+    m, c = np.empty((q, q)), np.empty(q)
+    for x in range(q - 1):
+        c[x] = gram.ua[rows[x], i]
+        for y in range(x + 1):
+            m[x, y] = rho * gram.uu[rows[x], rows[y]] + (x == y)
+    c[q - 1] = np.dot(u, state.a[i])
+    m[q - 1, 0] = rho * u.sum()
+    for y in range(1, q - 1):
+        total = 0.0
+        for t in range(u.size):
+            total += u[t] * sigmoid(state.a[rows[y] - 1, t])
+        m[q - 1, y] = rho * total
+    m[q - 1, q - 1] = rho * np.dot(u, u) + 1.0
+    log_det = cholesky_solve(m, c)
+    return 0.5 * gram.n_points * math.log(rho) - 0.5 * rho * (gram.aa[i] - rho * np.dot(c, c)) - 0.5 * log_det
+
+
+@jit
+def try_plain_birth(rng, state, gram, proposal):
+    """A birth with activations from the prior. Ratio: that of the graph · p(a_i | parents and k) / p(a_i | parents)."""
+    i = proposal.node
+    rho_k = max(rng.standard_gamma(RHO_SHAPE) / RHO_RATE, 1e-12)
+    a = rng.standard_normal() + rng.standard_normal(state.a.shape[1]) / math.sqrt(rho_k)
+    u = np.empty(a.size)
+    for t in range(a.size):
+        u[t] = sigmoid(a[t])
+    before = log_marginal(gram, i, rows_of_parents(state.graph, i), state.rho[i])
+    if not math.log(1.0 - rng.random()) < proposal.log_ratio + log_marginal_with(state, gram, i, u) - before:
+        return state, False
+    state = network_with_room(state)
+    k = state.graph.size[N_ACTIVE]
+    apply(state.graph, proposal)
+    state.a[k] = a
+    state.rho[k] = rho_k
+    return state, True
+
+
+@jit
+def try_plain_death(rng, state, gram, proposal):
+    """The death that undoes a plain birth: of a unit that explains little. Returns whether the state changed."""
+    i, k = proposal.node, proposal.other
+    rows = rows_of_parents(state.graph, i)
+    gain = log_marginal(gram, i, rows[rows != k + 1], state.rho[i]) - log_marginal(gram, i, rows, state.rho[i])
+    if not math.log(1.0 - rng.random()) < proposal.log_ratio + gain:
+        return False
+    last = state.graph.size[N_ACTIVE] - 1
+    apply(state.graph, proposal)
     state.a[k] = state.a[last]
     state.rho[k] = state.rho[last]
     return True

@@ -1,12 +1,32 @@
 """The density of a graph (Eq. 9 of the paper without its 1/K⁺!) and what single changes do to it.
 
+Which density is meant, that of the chefs or that of a buffet, is in the state. Of a buffet, f is
+
+exp(−αγ Σ_l [ψ(α+K_l) − ψ(α)]) Π_hidden αγ (m−1)! / (α+N−m)^(rising m) / length of the layer
+
+with K_l the nodes of layer l, customers of the next, and N those that a node may have as children. Functions that begin
+with `chefs` or `layer` are for one of the two: the loops of the chain call them directly.
+
 Counts are subtracted from each other before α is added: 1e-20 + 2 − 2 would be 0.
 """
 
 import math
 
 from chefs._core.jit import jit
-from chefs._core.state import ALPHA, GAMMA, N_ACTIVE, N_OBSERVED, PHI, first_above, n_at_or_below
+from chefs._core.layers import floor_of, layer_at, n_customers, n_layers, n_under
+from chefs._core.state import (
+    ALPHA,
+    BUFFET,
+    CHEFS,
+    EXTENDED,
+    FAMILY,
+    GAMMA,
+    N_ACTIVE,
+    N_OBSERVED,
+    PHI,
+    first_above,
+    n_at_or_below,
+)
 
 
 @jit
@@ -20,8 +40,14 @@ def log_prob(heights, n_children, n_below, n_observed, alpha, gamma, phi):
         elif m == 0:
             return -math.inf
         else:
-            total += math.log(alpha) + math.log(gamma) + math.lgamma(m) - log_rising(alpha + (below - m), m)
+            total += log_hidden(m, below, alpha, gamma)
     return total
+
+
+@jit
+def log_hidden(m, below, alpha, gamma):
+    """Log of the factor of a hidden node with m children out of `below`: αγ (m−1)! / (α+↓−m)^(rising m)."""
+    return math.log(alpha) + math.log(gamma) + math.lgamma(m) - log_rising(alpha + (below - m), m)
 
 
 @jit
@@ -50,6 +76,8 @@ def exposure(heights, alpha):
 @jit
 def log_prob_of_state(state, alpha, gamma, phi):
     """The density of a state under hyperparameters that need not be its own."""
+    if state.size[FAMILY] != CHEFS:
+        return layer_log_prob(state, alpha, gamma)
     n_active = state.size[N_ACTIVE]
     heights = state.order[state.ranking[:n_active]]
     return log_prob(heights, state.n_children, state.n_below, state.size[N_OBSERVED], alpha, gamma, phi)
@@ -76,6 +104,22 @@ def one_less_below(state, node):
 @jit
 def log_insertion(state, height):
     """Log f'/f for a new hidden node with one child at `height`, everything else kept. O(nodes above)."""
+    if state.size[FAMILY] == CHEFS:
+        return chefs_insertion(state, height)
+    return layer_insertion(state, layer_at(state, height), 0)
+
+
+@jit
+def log_removal(state, node):
+    """Log f'/f for taking out a hidden node that has one child, everything else kept: minus its insertion."""
+    if state.size[FAMILY] == CHEFS:
+        return chefs_removal(state, node)
+    return -layer_insertion(state, layer_at(state, state.order[node]), 1)
+
+
+@jit
+def chefs_insertion(state, height):
+    """`log_insertion` for the chefs."""
     alpha, gamma = state.hyper[ALPHA], state.hyper[GAMMA]
     n_active = state.size[N_ACTIVE]
     start = n_at_or_below(state, height)
@@ -96,8 +140,8 @@ def log_insertion(state, height):
 
 
 @jit
-def log_removal(state, node):
-    """Log f'/f for taking out a hidden node that has one child, everything else kept: minus its insertion."""
+def chefs_removal(state, node):
+    """`log_removal` for the chefs."""
     alpha, gamma = state.hyper[ALPHA], state.hyper[GAMMA]
     n_active = state.size[N_ACTIVE]
     at = state.position[node]
@@ -176,7 +220,91 @@ def log_own_reorder(state, node, below):
 @jit
 def log_edge_odds(state, parent, child):
     """Log p(Z_ki = 1 given the rest) − log p(Z_ki = 0 given the rest); −∞ or ∞ is never returned for a candidate."""
+    return chefs_odds(state, parent, child) if state.size[FAMILY] == CHEFS else layer_odds(state, parent, child)
+
+
+@jit
+def chefs_odds(state, parent, child):
+    """`log_edge_odds` for the chefs."""
     alpha = state.hyper[ALPHA]
     others = state.n_children[parent] - state.parents[child, parent]
     phi = state.hyper[PHI] if parent < state.size[N_OBSERVED] else 0.0
     return math.log((others + phi) / (alpha + (state.n_below[parent] - 1 - others)))
+
+
+@jit
+def layer_odds(state, parent, child):
+    """`log_edge_odds` for buffets: of n other children among N − 1 others, n / (α + N − 1 − n)."""
+    others = state.n_children[parent] - state.parents[child, parent]
+    customers = n_customers(state, layer_at(state, state.order[parent]))
+    return math.log(others / (state.hyper[ALPHA] + (customers - 1 - others)))
+
+
+@jit
+def layer_log_prob(state, alpha, gamma):
+    """The density of a state that belongs to a buffet."""
+    total = -alpha * gamma * layer_exposure(state, alpha)
+    for k in range(state.size[N_OBSERVED], state.size[N_ACTIVE]):
+        level = layer_at(state, state.order[k])
+        total += log_hidden(state.n_children[k], n_customers(state, level), alpha, gamma) - log_length(state, level)
+    return total - log_repeats(state) if state.size[FAMILY] == BUFFET else total
+
+
+@jit
+def layer_exposure(state, alpha):
+    """Σ_l [ψ(α+K_l) − ψ(α)] over the layers that have a buffet above them."""
+    total, first = 0.0, 0
+    for level in range(n_layers(state)):
+        last = n_under(state, level + 1)
+        if last == first:
+            break  # nothing is above an empty layer
+        for j in range(last - first):
+            total += 1.0 / (alpha + j)
+        first = last
+    return total
+
+
+@jit
+def log_length(state, level):
+    """Log of the length of a layer: within it orders are uniform."""
+    return math.log(floor_of(state, level + 1) - floor_of(state, level))
+
+
+@jit
+def log_repeats(state):
+    """Log Π_h K_h!, with K_h the hidden nodes that have the children h: in one place, they cannot be told apart."""
+    n_observed, total = state.size[N_OBSERVED], 0.0
+    for k in range(n_observed, state.size[N_ACTIVE]):
+        alike = 1
+        for other in range(n_observed, k):
+            same = True
+            for i in range(n_observed):
+                same = same and state.parents[i, k] == state.parents[i, other]
+            alike += same
+        total += math.log(alike)
+    return total
+
+
+@jit
+def layer_insertion(state, level, itself):
+    """Log f'/f for a new node with one child in a layer; `itself` is 1 where the state has this node already.
+
+    αγ / (α+N−1) · exp(−αγ / (α+K)) · Π_k (α+N_k−m_k) / (α+N_k) / length, with K the nodes of the layer and k those
+    that may have them as children: the newborn is itself a customer of the next buffet, who takes nothing.
+    """
+    alpha, gamma = state.hyper[ALPHA], state.hyper[GAMMA]
+    total = math.log(alpha * gamma / (alpha + (n_customers(state, level) - 1))) - log_length(state, level)
+    if level == n_layers(state):
+        return total
+    first = n_under(state, level + 1)
+    last = state.size[N_ACTIVE] if state.size[FAMILY] == EXTENDED else n_under(state, level + 2)
+    factor = 1.0
+    for p in range(first, last):
+        k = state.ranking[p]
+        customers = n_customers(state, layer_at(state, state.order[k])) - itself
+        factor *= (alpha + (customers - state.n_children[k])) / (alpha + customers)
+        if factor < 1e-200:
+            total += math.log(factor)
+            factor = 1.0
+    total -= alpha * gamma / (alpha + (first - n_under(state, level) - itself))
+    return total + math.log(factor)

@@ -1,10 +1,11 @@
-"""Exact draws in bulk: the sweep, the finite model, the buffet (section 2)."""
+"""Exact draws in bulk: the sweep, the finite model, the buffet and its cascades (section 2)."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from chefs._core.jit import jit
+from chefs._core.layers import MOST_LAYERS, cascade_floor, height_between
 
 
 class Ragged(NamedTuple):
@@ -270,3 +271,51 @@ def buffet(rng, n_customers, alpha, gamma, size):
     for g in range(size):
         order[node_start[g] : node_start[g] + n_customers] = 0.0
     return Ragged(node_start, edge_start, order, parent[:at], child[:at])
+
+
+@jit
+def cascade(rng, n_customers, alpha, gamma, extended, size):
+    """`size` draws of a cascade of buffets: the dishes of a layer are the customers of the next, until there are none.
+
+    Where `extended`, a dish with m of the K customers below also takes children in the layers further down, as many
+    as Beta-Binomial(m, α+K−m) says: each with its popularity, of which these m are what is known.
+    """
+    node_start = np.zeros(size + 1, dtype=np.int64)
+    edge_start = np.zeros(size + 1, dtype=np.int64)
+    order = np.zeros(size * (n_customers + 6))
+    parent = np.zeros(order.size, dtype=np.int32)
+    child = np.zeros(order.size, dtype=np.int32)
+    names = np.arange(n_customers + 64).astype(np.int32)
+    chosen = np.zeros(names.size, dtype=np.bool_)
+    at = 0
+    for g in range(size):
+        start, first, last = node_start[g], 0, n_customers
+        order = fitted(order, start + last)
+        order[start : start + last] = 0.0
+        for level in range(1, MOST_LAYERS + 1):
+            n, harmonic = last - first, 0.0
+            for j in range(n):
+                harmonic += 1.0 / (alpha + j)
+            n_dishes = rng.poisson(alpha * gamma * harmonic)
+            if n_dishes == 0:
+                break
+            order = fitted(order, start + last + n_dishes)
+            if last > names.size:
+                names = np.arange(2 * last).astype(np.int32)
+                chosen = np.zeros(names.size, dtype=np.bool_)
+            for dish in range(last, last + n_dishes):
+                order[start + dish] = height_between(rng, cascade_floor(level), cascade_floor(level + 1))
+                parent = fitted(parent, at + last)
+                child = fitted(child, at + last)
+                m = n_children_hidden(rng, n, alpha, harmonic)
+                at = connect(rng, dish, m, n, names[first:last], chosen, parent, child, at)
+                if extended and first > 0:
+                    silent = 1.0
+                    for j in range(first):
+                        silent *= (alpha + (n - m) + j) / (alpha + n + j)
+                    further = n_children_binomial(rng, first, float(m), alpha + (n - m), silent)
+                    at = connect(rng, dish, further, first, names, chosen, parent, child, at)
+            first, last = last, last + n_dishes
+        node_start[g + 1] = start + last
+        edge_start[g + 1] = at
+    return Ragged(node_start, edge_start, order[: node_start[size]], parent[:at], child[:at])

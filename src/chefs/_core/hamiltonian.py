@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chefs._core.jit import jit
-from chefs._core.network import RHO_RATE, RHO_SHAPE, cholesky_solve, outputs, rows_of_parents
+from chefs._core.jit import jit, jit_loops
+from chefs._core.network import RHO_RATE, RHO_SHAPE, cholesky_solve, rows_of_parents, sigmoid_into
 from chefs._core.state import N_ACTIVE, N_OBSERVED
 
 MASS_SPREAD = 0.3  # standard deviation of the logarithm of a unit's random mass
@@ -36,59 +36,74 @@ def inverse_of_factored(m):
 
 
 @jit
+def fits_of(state, rows_at, uu, ua):
+    """For every node c: ŵ and ρ ŵ at the rows of its parents' outputs, ρ S summed over c, tr S X Xᵀ, and log p."""
+    graph = state.graph
+    n, q = graph.size[N_ACTIVE], uu.shape[0]
+    weights, pull, spread, trace, value = np.zeros((n, q)), np.zeros((n, q)), np.zeros((q, q)), np.zeros(n), 0.0
+    for c in range(n):
+        rho = state.rho[c]
+        rows = rows_of_parents(graph, c)
+        size = rows.size
+        for j in range(1, size):
+            rows[j] = rows_at[rows[j] - 1]
+        m, half = np.empty((size, size)), np.empty(size)
+        for i in range(size):
+            half[i] = ua[rows[i], c]
+            for j in range(size):
+                m[i, j] = rho * uu[rows[i], rows[j]] + (i == j)
+        log_det = cholesky_solve(m, half)
+        s = inverse_of_factored(m)
+        value += 0.5 * rho * rho * np.dot(half, half) - 0.5 * log_det
+        for i in range(size):
+            for j in range(size):
+                weights[c, rows[i]] += rho * s[i, j] * ua[rows[j], c]
+                trace[c] += s[i, j] * uu[rows[i], rows[j]]
+                spread[rows[i], rows[j]] += rho * s[i, j]
+            pull[c, rows[i]] = rho * weights[c, rows[i]]
+    return weights, pull, spread, trace, value
+
+
+@jit_loops
+def through_sigmoid(row, by_u, u):
+    """Add ∂/∂u · u (1 − u) to a row of ∂/∂a."""
+    for t in range(row.size):
+        row[t] += by_u[t] * u[t] * (1.0 - u[t])
+
+
+@jit
 def slope_of(state):
     """Log p(a, log ρ) with weights and biases integrated out, and its gradient.
 
     For node c with regressors X: S = (ρ X Xᵀ + I)⁻¹, ŵ = ρ S X a, r = a − Xᵀ ŵ; then ∂/∂a_c = −ρ r,
     ∂/∂u_k = ρ (ŵ_k r − (S X)_k) summed over the children c of k, ∂/∂log ρ = N/2 + ½ − ρ/2 − ½ ρ (rᵀ r + tr S X Xᵀ).
+    Sums over points are products of matrices, in which nodes without a child have no row.
     """
     graph = state.graph
-    n, n_points = graph.size[N_ACTIVE], state.a.shape[1]
-    u = outputs(state)
-    by_a = np.zeros((n, n_points))
-    by_u = np.zeros((n, n_points))
-    by_rho = np.zeros(n)
-    mass = np.zeros(n)
-    value = 0.0
-    for c in range(n):
-        rho, a = state.rho[c], state.a[c]
-        rows = rows_of_parents(graph, c)
-        x = u[rows]
-        gram = np.dot(x, x.T)
-        m = rho * gram
-        for j in range(rows.size):
-            m[j, j] += 1.0
-        half = np.dot(x, a)
-        log_det = cholesky_solve(m, half)
-        s = inverse_of_factored(m)
-        square, fit = np.dot(a, a), np.dot(half, half)
-        value += 0.5 * n_points * math.log(rho) - 0.5 * rho * (square - rho * fit) - 0.5 * log_det
-        value += RHO_SHAPE * math.log(rho) - RHO_RATE * rho
-        w = rho * np.dot(s, np.dot(x, a))
-        r = a - np.dot(w, x)
-        by_a[c] -= rho * r
-        trace = 0.0
-        for i in range(rows.size):
-            for j in range(rows.size):
-                trace += s[i, j] * gram[i, j]
-        by_rho[c] = 0.5 * n_points + RHO_SHAPE - RHO_RATE * rho - 0.5 * rho * (np.dot(r, r) + trace)
-        mass[c] += rho
-        if rows.size > 1:
-            sx = np.dot(s, x)
-            for j in range(1, rows.size):
-                k = rows[j] - 1
-                mass[k] += 0.04 * rho * w[j] * w[j]
-                for t in range(n_points):
-                    by_u[k, t] += rho * (w[j] * r[t] - sx[j, t])
+    n, n_points, n_observed = graph.size[N_ACTIVE], state.a.shape[1], graph.size[N_OBSERVED]
+    a = state.a[:n]
+    rows_at = np.cumsum(graph.n_children[:n] > 0)  # the row of a node's outputs, if it has a child; 0 is the constant
+    u = np.ones((rows_at[n - 1] + 1, n_points))
     for k in range(n):
-        for t in range(n_points):
-            by_a[k, t] += by_u[k, t] * u[k + 1, t] * (1.0 - u[k + 1, t])
-    for i in range(graph.size[N_OBSERVED]):
-        if not state.missing[i].any():
-            mass[i] = 1.0  # it does not move
-        for t in range(n_points):
-            if not state.missing[i, t]:
-                by_a[i, t] = 0.0
+        if graph.n_children[k] > 0:
+            sigmoid_into(a[k], u[rows_at[k]])
+    weights, pull, spread, by_rho, value = fits_of(state, rows_at, np.dot(u, u.T), np.dot(u, a.T))
+    r = a - np.dot(weights, u)
+    by_u = np.dot(pull.T, r) - np.dot(spread, u)
+    by_a, mass = np.zeros((n, n_points)), np.ones(n)
+    for k in range(n):
+        rho = state.rho[k]
+        value += (0.5 * n_points + RHO_SHAPE) * math.log(rho) - RHO_RATE * rho - 0.5 * rho * np.dot(a[k], a[k])
+        by_rho[k] = 0.5 * n_points + RHO_SHAPE - RHO_RATE * rho - 0.5 * rho * (np.dot(r[k], r[k]) + by_rho[k])
+        if k < n_observed and not state.missing[k].any():
+            continue  # it does not move
+        mass[k] = rho
+        by_a[k] = -rho * r[k]
+        if graph.n_children[k] > 0:
+            mass[k] += 0.04 * np.dot(pull[:, rows_at[k]], weights[:, rows_at[k]])
+            through_sigmoid(by_a[k], by_u[rows_at[k]], u[rows_at[k]])
+        if k < n_observed:
+            by_a[k] *= state.missing[k]
     return Slope(value, by_a, by_rho, np.log(mass))
 
 

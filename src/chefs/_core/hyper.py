@@ -2,9 +2,9 @@
 
 import math
 
-from chefs._core.density import exposure, log_prob_of_state
+from chefs._core.density import exposure, layer_exposure, log_prob_of_state
 from chefs._core.jit import jit
-from chefs._core.state import ALPHA, GAMMA, N_ACTIVE, N_OBSERVED, PHI
+from chefs._core.state import ALPHA, CHEFS, FAMILY, GAMMA, N_ACTIVE, N_OBSERVED, PHI
 
 LOG_LIMIT = 230.0  # hyperparameters stay between e^±230, about 1e±100
 
@@ -14,15 +14,20 @@ def update_hyper(rng, state, hyperprior):
     """Draw alpha, gamma and phi given the graph; hyperprior[h] is (shape, rate), or shape 0 where h stays fixed.
 
     γ, 1/α and φ have Gamma priors. γ given the rest is Gamma(shape + hidden nodes, rate + α exposure).
+    Buffets have no φ.
     """
+    chefs = state.size[FAMILY] == CHEFS
     n_active = state.size[N_ACTIVE]
     if hyperprior[GAMMA, 0] > 0:
         alpha = state.hyper[ALPHA]
         shape = hyperprior[GAMMA, 0] + n_active - state.size[N_OBSERVED]
-        rate = hyperprior[GAMMA, 1] + alpha * exposure(state.order[state.ranking[:n_active]], alpha)
+        if chefs:
+            rate = hyperprior[GAMMA, 1] + alpha * exposure(state.order[state.ranking[:n_active]], alpha)
+        else:
+            rate = hyperprior[GAMMA, 1] + alpha * layer_exposure(state, alpha)
         state.hyper[GAMMA] = max(rng.standard_gamma(shape) / rate, math.exp(-LOG_LIMIT))
     for which in (ALPHA, PHI):
-        if hyperprior[which, 0] > 0:
+        if hyperprior[which, 0] > 0 and (chefs or which == ALPHA):
             slice_hyper(rng, state, which, hyperprior[which, 0], hyperprior[which, 1])
 
 

@@ -37,3 +37,10 @@ def jit(function: F) -> F:
     if njit is None:
         return function
     return cast(F, njit(cache=True, nogil=True)(function))
+
+
+def jit_loops(function: F) -> F:
+    """`jit` for loops over points. A division by zero gives an infinity, as in NumPy: else no loop is vectorised."""
+    if njit is None:
+        return function
+    return cast(F, njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function))

@@ -1,23 +1,16 @@
-"""Blocks of moves of the belief network: edges with weights integrated out, births, deaths and orders."""
+"""Blocks of moves of the belief network: edges with weights integrated out, births, deaths and orders.
+
+Each returns how many moves were tried and how many accepted.
+"""
 
 import math
 
 import numpy as np
 
-from chefs._core.births import try_birth, try_death
+from chefs._core.births import try_birth, try_death, try_plain_birth, try_plain_death
 from chefs._core.jit import jit
 from chefs._core.network import gram_of, log_marginal, rows_of_parents
-from chefs._core.propose import (
-    BIRTH,
-    DEATH,
-    EDGE,
-    ORDER,
-    apply,
-    propose_birth,
-    propose_death,
-    propose_edge,
-    propose_order,
-)
+from chefs._core.propose import apply, propose_birth, propose_death, propose_edge, propose_order
 from chefs._core.state import N_ACTIVE
 
 
@@ -31,18 +24,21 @@ def toggled(rows, row):
 
 
 @jit
-def edge_moves(rng, state, n_sweeps, tally):
-    """Flip edges with the weights of the child integrated out. Ratio: prior odds × ratio of marginal likelihoods.
-
-    As many flips in a sweep as there are pairs of nodes: a number that the flips do not change.
-    """
-    graph = state.graph
+def n_pairs(graph):
+    """How many flips of edges make a sweep: a number that the flips do not change."""
     n = graph.size[N_ACTIVE]
+    return max(n * (n - 1) // 2, 1)
+
+
+@jit
+def edge_moves(rng, state, n_sweeps):
+    """Flip edges with the weights of the child integrated out. Ratio: prior odds × ratio of marginal likelihoods."""
+    graph = state.graph
     gram = gram_of(state)
-    current = np.full(n, np.nan)
-    for _ in range(n_sweeps * max(n * (n - 1) // 2, 1)):
+    current = np.full(graph.size[N_ACTIVE], np.nan)
+    n_tried, n_accepted = n_sweeps * n_pairs(graph), 0
+    for _ in range(n_tried):
         proposal = propose_edge(rng, graph)
-        tally[EDGE, 0] += 1
         if proposal.log_ratio == -math.inf:
             continue
         i = proposal.node
@@ -53,38 +49,41 @@ def edge_moves(rng, state, n_sweeps, tally):
         if math.log(1.0 - rng.random()) < proposal.log_ratio + new - current[i]:
             apply(graph, proposal)
             current[i] = new
-            tally[EDGE, 1] += 1
+            n_accepted += 1
+    return n_tried, n_accepted
 
 
 @jit
-def order_moves(rng, state, tally):
-    """Orders from their conditionals, as many as there are nodes: the likelihood does not see them."""
-    for _ in range(state.graph.size[N_ACTIVE]):
-        proposal = propose_order(rng, state.graph, True)
-        tally[ORDER, 0] += 1
-        if proposal.log_ratio > -math.inf:
+def order_moves(rng, state, gibbs):
+    """Another order for as many nodes as there are: from the conditional (`gibbs`), or the paper's uniform move."""
+    n_tried, n_accepted = state.graph.size[N_ACTIVE], 0
+    for _ in range(n_tried):
+        proposal = propose_order(rng, state.graph, gibbs)
+        if proposal.log_ratio > -math.inf and (gibbs or math.log(1.0 - rng.random()) < proposal.log_ratio):
             apply(state.graph, proposal)
-            tally[ORDER, 1] += 1
+            n_accepted += 1
+    return n_tried, n_accepted
 
 
 @jit
-def birth_moves(rng, state, n_moves, tally):
-    """Births and deaths, equally likely. Returns the state, which may have grown."""
+def birth_moves(rng, state, n_moves, matched):
+    """Births and deaths, equally likely, with moments matched or plain. Returns the state, which may have grown."""
     gram = gram_of(state)
+    n_accepted = 0
     for _ in range(n_moves):
-        changed = False
-        if rng.random() < 0.5:
-            proposal = propose_birth(rng, state.graph)
-            tally[BIRTH, 0] += 1
-            if proposal.log_ratio > -math.inf:
-                state, changed = try_birth(rng, state, gram, proposal)
-                tally[BIRTH, 1] += changed
+        birth = rng.random() < 0.5
+        proposal = propose_birth(rng, state.graph) if birth else propose_death(rng, state.graph)
+        if proposal.log_ratio == -math.inf:
+            continue
+        if birth and matched:
+            state, changed = try_birth(rng, state, gram, proposal)
+        elif birth:
+            state, changed = try_plain_birth(rng, state, gram, proposal)
+        elif matched:
+            changed = try_death(rng, state, gram, proposal)
         else:
-            proposal = propose_death(rng, state.graph)
-            tally[DEATH, 0] += 1
-            if proposal.log_ratio > -math.inf:
-                changed = try_death(rng, state, gram, proposal)
-                tally[DEATH, 1] += changed
+            changed = try_plain_death(rng, state, gram, proposal)
         if changed:
             gram = gram_of(state)
-    return state
+            n_accepted += 1
+    return state, n_moves, n_accepted

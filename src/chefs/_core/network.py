@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chefs._core.jit import jit
+from chefs._core.jit import jit, jit_loops
 from chefs._core.state import N_ACTIVE, GraphState, grow
 
 RHO_SHAPE, RHO_RATE = 0.5, 0.5
@@ -47,6 +47,37 @@ def sigmoid(x):
     return y / (1.0 + y)
 
 
+@jit_loops
+def sigmoid_into(x, u):
+    """Fill u with the sigmoid of x, |x| cut at 40.
+
+    exp(−x) is the 64th power of a Taylor sum: plain arithmetic, which is vectorised; its relative error is 3e-14.
+    """
+    for t in range(x.size):
+        y = min(max(-x[t], -40.0), 40.0) / 64.0
+        p = 1.0 + y / 14.0
+        p = 1.0 + y * p * (1.0 / 13.0)
+        p = 1.0 + y * p * (1.0 / 12.0)
+        p = 1.0 + y * p * (1.0 / 11.0)
+        p = 1.0 + y * p * (1.0 / 10.0)
+        p = 1.0 + y * p * (1.0 / 9.0)
+        p = 1.0 + y * p * (1.0 / 8.0)
+        p = 1.0 + y * p * (1.0 / 7.0)
+        p = 1.0 + y * p * (1.0 / 6.0)
+        p = 1.0 + y * p * (1.0 / 5.0)
+        p = 1.0 + y * p * (1.0 / 4.0)
+        p = 1.0 + y * p * (1.0 / 3.0)
+        p = 1.0 + y * p * (1.0 / 2.0)
+        p = 1.0 + y * p
+        p *= p
+        p *= p
+        p *= p
+        p *= p
+        p *= p
+        p *= p
+        u[t] = 1.0 / (1.0 + p)
+
+
 @jit
 def outputs(state):
     """Outputs u of all nodes, below a row of ones: node k is row k + 1."""
@@ -54,8 +85,7 @@ def outputs(state):
     u = np.empty((n + 1, n_points))
     u[0] = 1.0
     for k in range(n):
-        for t in range(n_points):
-            u[k + 1, t] = sigmoid(state.a[k, t])
+        sigmoid_into(state.a[k], u[k + 1])
     return u
 
 
@@ -172,6 +202,16 @@ def residual_square(gram, i, rows, weights):
         for y in range(rows.size):
             total += weights[x] * weights[y] * gram.uu[rows[x], rows[y]]
     return max(total, 0.0)
+
+
+@jit
+def residuals(state, i, rows, weights):
+    """a_i − b_i − Σ W u for every point."""
+    left = state.a[i] - weights[0]
+    for x in range(1, rows.size):
+        for t in range(left.size):
+            left[t] -= weights[x] * sigmoid(state.a[rows[x] - 1, t])
+    return left
 
 
 @jit

@@ -1,21 +1,37 @@
 """Moves on a graph: propose, score, apply (section 3 of the paper, with its ratios corrected).
 
 `propose` changes nothing. It returns a `Proposal` whose `log_ratio` holds the prior and proposal terms of the
-Metropolis-Hastings ratio; the caller adds the difference of its log-likelihood and, on acceptance, calls `apply`.
+Metropolis-Hastings ratio; the caller adds the difference of its log-likelihood and, on acceptance, calls `apply`. Where
+the prior of the state is a buffet, the moves are those of `cascade`.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from chefs._core.density import log_edge_odds, log_insertion, log_jump, log_removal, log_reorder
+from chefs._core.cascade import layer_birth, layer_death, layer_edge, layer_order
+from chefs._core.density import chefs_insertion, chefs_odds, chefs_removal, log_jump, log_reorder
 from chefs._core.hyper import update_hyper
 from chefs._core.jit import jit
+from chefs._core.proposal import (
+    BIRTH,
+    DEATH,
+    DEEPEN,
+    EDGE,
+    FLATTEN,
+    ORDER,
+    Proposal,
+    any_node,
+    is_locked,
+    n_singleton_orphans,
+    no_room_for_birth,
+    singleton_orphan,
+)
 from chefs._core.state import (
     ALPHA,
+    CHEFS,
+    FAMILY,
     GAMMA,
-    MAX_HIDDEN,
     N_ACTIVE,
     N_OBSERVED,
     add_edge,
@@ -29,19 +45,8 @@ from chefs._core.state import (
     with_room,
 )
 
-EDGE, BIRTH, DEATH, ORDER, DEEPEN, FLATTEN = 0, 1, 2, 3, 4, 5
-GIBBS_ORDER, HEAT_BATH = 4, 5
 KINDS = ("edge", "birth", "death", "order", "deepen", "flatten")
-
-
-class Proposal(NamedTuple):
-    """One change that could be made; −∞ as `log_ratio` says that there is none to make."""
-
-    kind: int
-    node: int  # the child of the edge, of the newborn or of the dying node; the node that changes its order
-    other: int  # the parent of the edge; the node that dies or is flattened; the parent above a deepened edge
-    height: float  # the new order, where there is one
-    log_ratio: float
+GIBBS_ORDER, HEAT_BATH = 4, 5
 
 
 @jit
@@ -59,26 +64,9 @@ def propose(rng, state, mix):
         return propose_birth(rng, state) if rng.random() < 0.5 else propose_death(rng, state)
     if u < mix[2]:
         return propose_order(rng, state, mix[GIBBS_ORDER] > 0)
+    if state.size[FAMILY] != CHEFS:
+        return Proposal(DEEPEN, -1, -1, 0.0, -math.inf)  # edges of a buffet run from layer to layer
     return propose_deepen(rng, state) if rng.random() < 0.5 else propose_flatten(rng, state)
-
-
-@jit
-def any_node(rng, state):
-    """A node, uniformly."""
-    return int(rng.random() * state.size[N_ACTIVE])
-
-
-@jit
-def is_locked(state, parent, child):
-    """Whether the user has fixed the presence or absence of this edge."""
-    n_observed = state.size[N_OBSERVED]
-    return parent < n_observed and child < n_observed and state.locked[child, parent]
-
-
-@jit
-def no_room_for_birth(state):
-    """Whether the largest number of hidden nodes is reached."""
-    return state.size[N_ACTIVE] - state.size[N_OBSERVED] >= state.size[MAX_HIDDEN]
 
 
 @jit
@@ -87,6 +75,8 @@ def propose_edge(rng, state):
 
     A hidden parent whose one child is i is no candidate: it would cease to be active.
     """
+    if state.size[FAMILY] != CHEFS:
+        return layer_edge(rng, state)
     n_active = state.size[N_ACTIVE]
     i = any_node(rng, state)
     start = first_above(state, i)
@@ -96,24 +86,8 @@ def propose_edge(rng, state):
     present = state.parents[i, k]
     if is_locked(state, k, i) or (k >= state.size[N_OBSERVED] and state.n_children[k] - present == 0):
         return Proposal(EDGE, i, k, 0.0, -math.inf)
-    odds = log_edge_odds(state, k, i)
+    odds = chefs_odds(state, k, i)
     return Proposal(EDGE, i, k, 0.0, -odds if present else odds)
-
-
-@jit
-def is_singleton_orphan(state, node):
-    """A hidden node with one child and no parent."""
-    return node >= state.size[N_OBSERVED] and state.n_children[node] == 1 and state.n_parents[node] == 0
-
-
-@jit
-def n_singleton_orphans(state, i):
-    """K*_i: how many parents of i are singleton orphans."""
-    count = 0
-    for k in range(state.size[N_OBSERVED], state.size[N_ACTIVE]):
-        if state.parents[i, k] and is_singleton_orphan(state, k):
-            count += 1
-    return count
 
 
 @jit
@@ -130,6 +104,8 @@ def propose_birth(rng, state):
 
     Ratio: f'/f · Δθ (↑_i + 1) K⁺ / ((K*_i + 1) (K⁺ + 1)).
     """
+    if state.size[FAMILY] != CHEFS:
+        return layer_birth(rng, state)
     n_active = state.size[N_ACTIVE]
     i = any_node(rng, state)
     if no_room_for_birth(state):
@@ -143,7 +119,7 @@ def propose_birth(rng, state):
     if not low < height < high:
         return Proposal(BIRTH, i, -1, height, -math.inf)
     factor = log_birth_factor(high - low, n_above, n_singleton_orphans(state, i), n_active)
-    return Proposal(BIRTH, i, -1, height, log_insertion(state, height) + factor)
+    return Proposal(BIRTH, i, -1, height, chefs_insertion(state, height) + factor)
 
 
 @jit
@@ -152,25 +128,20 @@ def propose_death(rng, state):
 
     Ratio: f'/f · K*_i K⁺ / (Δθ (K⁺ − 1) ↑_i), with Δθ the interval that the death leaves: minus that of the birth.
     """
+    if state.size[FAMILY] != CHEFS:
+        return layer_death(rng, state)
     n_active = state.size[N_ACTIVE]
     i = any_node(rng, state)
     n_orphans = n_singleton_orphans(state, i)
     if n_orphans == 0:
         return Proposal(DEATH, i, -1, 0.0, -math.inf)
-    left = int(rng.random() * n_orphans)
-    k = state.size[N_OBSERVED]
-    while True:
-        if state.parents[i, k] and is_singleton_orphan(state, k):
-            if left == 0:
-                break
-            left -= 1
-        k += 1
+    k = singleton_orphan(state, i, int(rng.random() * n_orphans))
     at = state.position[k]
     low = state.order[state.ranking[at - 1]]
     high = state.order[state.ranking[at + 1]] if at + 1 < n_active else 1.0
     n_above = n_active - first_above(state, i) - 1  # without k
     factor = log_birth_factor(high - low, n_above, n_orphans - 1, n_active - 1)
-    return Proposal(DEATH, i, k, state.order[k], log_removal(state, k) - factor)
+    return Proposal(DEATH, i, k, state.order[k], chefs_removal(state, k) - factor)
 
 
 @jit
@@ -202,6 +173,8 @@ def propose_order(rng, state, gibbs):
 
     The uniform move is the paper's; its ratio is f'/f.
     """
+    if state.size[FAMILY] != CHEFS:
+        return layer_order(rng, state)
     i = any_node(rng, state)
     first, last, low, high = order_range(state, i)
     if not low < high:
@@ -296,7 +269,7 @@ def propose_deepen(rng, state):
     if is_locked(state, k, i) or not state.order[i] < height < state.order[k]:
         return Proposal(DEEPEN, i, k, height, -math.inf)
     factor = log_deepen_factor(width, n_parents, n_active, n_active - state.size[N_OBSERVED])
-    return Proposal(DEEPEN, i, k, height, log_insertion(state, height) + factor)
+    return Proposal(DEEPEN, i, k, height, chefs_insertion(state, height) + factor)
 
 
 @jit
@@ -317,7 +290,7 @@ def propose_flatten(rng, state):
         return Proposal(FLATTEN, i, h, 0.0, -math.inf)
     width = state.order[k] - state.order[i]
     factor = log_deepen_factor(width, state.n_parents[i], n_active - 1, n_hidden - 1)
-    return Proposal(FLATTEN, i, h, state.order[h], log_removal(state, h) - factor)
+    return Proposal(FLATTEN, i, h, state.order[h], chefs_removal(state, h) - factor)
 
 
 @jit

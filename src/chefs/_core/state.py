@@ -21,7 +21,8 @@ import numpy as np
 from chefs._core.jit import jit
 
 ALPHA, GAMMA, PHI = 0, 1, 2
-N_ACTIVE, N_OBSERVED, MAX_HIDDEN = 0, 1, 2
+N_ACTIVE, N_OBSERVED, MAX_HIDDEN, FAMILY = 0, 1, 2, 3
+CHEFS, BUFFET, CASCADING, EXTENDED = 0, 1, 2, 3
 NO_LIMIT = np.iinfo(np.int64).max
 
 
@@ -39,7 +40,9 @@ class GraphState(NamedTuple):
     high: np.ndarray  # float (C,)
     locked: np.ndarray  # bool (D, D): locked[i, k], no move may add or remove the edge k → i
     hyper: np.ndarray  # float (3,): alpha, gamma, phi
-    size: np.ndarray  # int (3,): n_active, n_observed, the largest number of hidden nodes allowed
+    # int (4,): n_active, n_observed, the largest number of hidden nodes allowed; and the family of the prior that moves
+    # and densities are of, CHEFS unless it is set to another (here, because one more array would slow every call)
+    size: np.ndarray
 
 
 @jit
@@ -59,7 +62,7 @@ def empty(orders, low, high, locked, hyper, max_hidden, capacity):
         np.ones(capacity),
         locked.copy(),
         hyper.copy(),
-        np.array([0, n, max_hidden]),
+        np.array([0, n, max_hidden, CHEFS]),
     )
     for i in range(n):
         insert(state, orders[i])

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from chefs._limits import Edges, Limits
-from chefs.dag import Dag, FloatArray, shown
+from chefs._limits import Edges, Limits, Prior
+from chefs.dag import FloatArray, shown
 from chefs.draws import Draw
 from chefs.kernels import FIXED, Hyperpriors, Info
+from chefs.network.start import GradientStart, Start
 from chefs.prior import ChefsProcess, Observed, checked_rng
 
 if TYPE_CHECKING:
     from chefs._core.network import NetworkState
 
-MOVES = ("edge", "birth", "death", "order", "precision", "resample", "hamiltonian")
+MOVES = ("edge", "birth", "plain birth", "order", "precision", "resample", "hamiltonian")
+PAPER = ("weighted edge", "weighted birth", "uniform order", "precision", "activation")
+EVERY_MOVE = (*MOVES, *(name for name in PAPER if name not in MOVES))
 TARGET_ACCEPTANCE = 0.75
 
 
@@ -30,70 +34,80 @@ class NetworkChain(NamedTuple):
     adapting: bool
 
 
-class Start(NamedTuple):
-    """A network to start from: a graph, the pre-activations of all its nodes, and their precisions."""
-
-    dag: Dag
-    a: FloatArray  # (nodes, points)
-    rho: FloatArray  # (nodes,)
-
-
 @dataclass(frozen=True, eq=False)
 class NetworkKernel:
     """A chain whose stationary law is the posterior over networks given data.
 
-    Weights and biases are integrated out of every move and drawn anew for every draw. One step is: a sweep over
-    edges, orders and precisions; births and deaths; a resampling of each point's hidden activations; and Hamiltonian
-    trajectories over all hidden activations and precisions.
+    Weights and biases are integrated out, and drawn anew for every draw. One step makes these moves, in this order:
+
+    - "edge": edges with the weights of the child integrated out, as many as there are pairs of nodes;
+    - "birth": births and deaths of units with one child that keep its mean and variance; "plain birth": such that leave
+      its precision alone and take activations from the prior: few births of use, but easy deaths of useless units;
+    - "order", "precision": from their conditionals;
+    - "resample": all hidden activations of a point against new ancestries;
+    - "hamiltonian": trajectories over all hidden activations and precisions.
+
+    "weighted edge", "weighted birth", "uniform order" and "activation" are, with "precision", those of the paper.
 
     Args:
         prior: The prior over graphs; its hyperparameters are where the chain starts.
         observed: Orders of the observed nodes, nan where free.
         data: Pre-activations of the observed nodes, a row a point; nan where missing.
         hyperpriors: Priors of the hyperparameters; None keeps them fixed.
-        moves: Which of `MOVES` to make; birth and death go together.
-        n_births: Births and deaths in one step.
-        n_candidates: Ancestral draws that compete with the activations of each point.
+        moves: The kinds of moves to make, or "paper" for the paper's.
+        n_births: Births and deaths of each kind in one step.
+        n_candidates: Draws that compete with the current activations.
         n_trajectories: Hamiltonian trajectories in one step.
         most_leapfrogs: Largest number of leapfrog steps of one; each has a random number.
         required: Edges among observed nodes that every graph must have.
         forbidden: Edges among observed nodes that no graph may have.
         max_hidden: The largest number of hidden units.
-        start: A network to start from; None for no hidden unit.
+        start: A network to start from; or how each chain fits its own; None for no hidden unit.
     """
 
-    prior: ChefsProcess
+    prior: Prior
     observed: Observed
     data: FloatArray
     hyperpriors: Hyperpriors | None = field(default=Hyperpriors(), kw_only=True)
-    moves: tuple[str, ...] = field(default=MOVES, kw_only=True)
+    moves: tuple[str, ...] | Literal["paper"] = field(default=MOVES, kw_only=True)
     n_births: int = field(default=4, kw_only=True)
-    n_candidates: int = field(default=3, kw_only=True)
+    n_candidates: int = field(default=5, kw_only=True)
     n_trajectories: int = field(default=2, kw_only=True)
     most_leapfrogs: int = field(default=20, kw_only=True)
     required: Edges = field(default=(), kw_only=True)
     forbidden: Edges = field(default=(), kw_only=True)
     max_hidden: int | None = field(default=None, kw_only=True)
-    start: Start | None = field(default=None, kw_only=True)
+    start: Start | GradientStart | None = field(default=None, kw_only=True)
     prefer = "processes"
 
     def __post_init__(self) -> None:
-        unknown = set(self.moves) - set(MOVES)
-        if unknown or ("birth" in self.moves) != ("death" in self.moves):
-            raise ValueError(
-                f"moves must be some of {', '.join(MOVES)}, birth and death together; found {self.moves!r}"
-            )
+        if self.moves == "paper":
+            object.__setattr__(self, "moves", PAPER)
+        if isinstance(self.moves, str) or not self.moves or set(self.moves) - set(EVERY_MOVE):
+            raise ValueError(f"moves must be 'paper' or some of {', '.join(EVERY_MOVE)}; found {self.moves!r}")
         if not isinstance(self.data, np.ndarray) or self.data.ndim != 2 or self.data.shape[1] != self.n_observed:
             raise ValueError(f"data must be an array with a column for each of the {self.n_observed} observed nodes")
         if self.hyperpriors is not None and not isinstance(self.hyperpriors, Hyperpriors):
             raise TypeError(f"hyperpriors must be Hyperpriors or None; found {shown(self.hyperpriors)}")
-        if self.start is not None:
-            self.limits.check(self.start.dag)
+        if isinstance(self.start, Start):
+            self.limits.check(self.start.dag, self.prior)
+        elif self.start is not None:
+            self._check_fitted(self.start)
+
+    def _check_fitted(self, start: GradientStart) -> None:
+        if not isinstance(start, GradientStart):
+            raise TypeError(f"start must be a Start, a GradientStart or None; found {shown(start)}")
+        if not isinstance(self.prior, ChefsProcess) or self.limits.high.any():
+            raise ValueError(
+                "a GradientStart is for a ChefsProcess with all observed nodes at order 0: give start=None"
+            )
+        if start.n_hidden > self.limits.max_hidden:
+            raise ValueError(f"start has {start.n_hidden} hidden nodes where max_hidden is {self.limits.max_hidden}")
 
     @cached_property
     def limits(self) -> Limits:
         """The constraints, checked, as arrays."""
-        return Limits.of(self.observed, self.required, self.forbidden, {}, self.max_hidden)
+        return Limits.of(self.observed, self.required, self.forbidden, {}, self.max_hidden, self.prior)
 
     @property
     def n_observed(self) -> int:
@@ -103,56 +117,81 @@ class NetworkKernel:
     @property
     def move_names(self) -> tuple[str, ...]:
         """Kinds of moves, in the order of `Info.tally`."""
-        return MOVES
+        return tuple(name for name in EVERY_MOVE if name in self.moves)
 
     def init(self, rng: np.random.Generator) -> NetworkChain:
         """The start; missing entries begin at 0, the mean of standardised data."""
         from chefs._core.network import NetworkState, draw_precisions, gram_of
 
-        graph = self.limits.state(checked_rng(rng), self.start.dag if self.start else None, self.prior)
+        start = self.start(checked_rng(rng), self.data) if isinstance(self.start, GradientStart) else self.start
+        graph = self.limits.state(checked_rng(rng), start.dag if start else None, self.prior)
         a = np.zeros((graph.order.size, len(self.data)))
         rho = np.ones(graph.order.size)
-        if self.start is not None:
-            a[: self.start.dag.n_nodes] = self.start.a
-            rho[: self.start.dag.n_nodes] = self.start.rho
-        missing = np.isnan(self.data.T)
+        missing = np.ascontiguousarray(np.isnan(self.data.T))
         a[: self.n_observed] = np.where(missing, 0.0, self.data.T)
+        if start is not None:
+            n = start.dag.n_nodes
+            a[:n], rho[:n] = start.a, start.rho
+            a[: self.n_observed] = np.where(missing, a[: self.n_observed], self.data.T)
         network = NetworkState(graph, a, rho, missing)
-        if self.start is None:
+        if start is None:
             draw_precisions(rng, network, gram_of(network))
         return NetworkChain(network, math.log(0.1), True)
 
     def step(self, rng: np.random.Generator, state: NetworkChain) -> tuple[NetworkChain, Info]:
-        """One round of all moves."""
-        from chefs._core.ancestral import resample_points
-        from chefs._core.hamiltonian import hamiltonian_move
+        """One round of all moves, and of the hyperparameters."""
         from chefs._core.hyper import update_hyper
-        from chefs._core.learn import birth_moves, edge_moves, order_moves
+
+        names = self.move_names
+        tally, seconds = np.zeros((len(names), 2), dtype=np.int64), np.zeros(len(names))
+        for which, name in enumerate(names):
+            begin = time.perf_counter()
+            state, *tally[which] = self._block(name, rng, state)
+            seconds[which] = time.perf_counter() - begin
+        update_hyper(rng, state.network.graph, (self.hyperpriors or FIXED).as_array())
+        return state, Info(tally, seconds)
+
+    def _block(self, name: str, rng: np.random.Generator, state: NetworkChain) -> tuple[NetworkChain, int, int]:
+        """The moves of one kind: the state, how many were tried, how many accepted."""
+        from chefs._core import ancestral, learn, paper
         from chefs._core.network import draw_precisions, gram_of
 
-        network, log_step = state.network, state.log_step
-        tally = np.zeros((len(MOVES), 2), dtype=np.int64)
-        if "edge" in self.moves:
-            edge_moves(rng, network, 1, tally)
-        if "order" in self.moves:
-            order_moves(rng, network, tally)
-        if "precision" in self.moves:
-            draw_precisions(rng, network, gram_of(network))
-            tally[4] += 1
-        if "birth" in self.moves:
-            network = birth_moves(rng, network, self.n_births, tally)
-        if "resample" in self.moves:
-            share = resample_points(rng, network, gram_of(network), self.n_candidates)
-            tally[5] += (len(self.data), round(share * len(self.data)))
-        if "hamiltonian" in self.moves:
-            for _ in range(self.n_trajectories):
-                n_steps = int(rng.integers(1, self.most_leapfrogs + 1))
-                probability, accepted = hamiltonian_move(rng, network, math.exp(log_step), n_steps)
-                tally[6] += (1, accepted)
-                if state.adapting:
-                    log_step += 0.05 * (probability - TARGET_ACCEPTANCE)
-        update_hyper(rng, network.graph, (self.hyperpriors or FIXED).as_array())
-        return NetworkChain(network, log_step, state.adapting), Info(tally)
+        network = state.network
+        match name:
+            case "edge":
+                return state, *learn.edge_moves(rng, network, 1)
+            case "weighted edge":
+                return state, *paper.weighted_edge_moves(rng, network, 1)
+            case "order" | "uniform order":
+                return state, *learn.order_moves(rng, network, name == "order")
+            case "birth" | "plain birth":
+                network, tried, accepted = learn.birth_moves(rng, network, self.n_births, name == "birth")
+                return state._replace(network=network), tried, accepted
+            case "weighted birth":
+                network, tried, accepted = paper.weighted_birth_moves(rng, network, self.n_births)
+                return state._replace(network=network), tried, accepted
+            case "precision":
+                draw_precisions(rng, network, gram_of(network))
+                return state, 1, 1
+            case "activation":
+                return state, *paper.activation_moves(rng, network, self.n_candidates)
+            case "resample":
+                return state, *ancestral.resample_points(rng, network, gram_of(network), self.n_candidates)
+            case _:
+                return self._trajectories(rng, state)
+
+    def _trajectories(self, rng: np.random.Generator, state: NetworkChain) -> tuple[NetworkChain, int, int]:
+        """Hamiltonian trajectories; in warm-up their step size is tuned."""
+        from chefs._core.hamiltonian import hamiltonian_move
+
+        log_step, n_accepted = state.log_step, 0
+        for _ in range(self.n_trajectories):
+            n_steps = int(rng.integers(1, self.most_leapfrogs + 1))
+            probability, accepted = hamiltonian_move(rng, state.network, math.exp(log_step), n_steps)
+            n_accepted += accepted
+            if state.adapting:
+                log_step += 0.05 * (probability - TARGET_ACCEPTANCE)
+        return state._replace(log_step=log_step), self.n_trajectories, n_accepted
 
     def freeze(self, state: NetworkChain) -> NetworkChain:
         """Keep the step size from here on."""
@@ -178,6 +217,8 @@ class NetworkKernel:
             "log_prob": log_prob_of_state(network.graph, alpha, gamma, phi),
             "log_likelihood": log_likelihood(network),
         }
+        if not isinstance(self.prior, ChefsProcess):
+            del scalars["phi"]  # buffets have none
         return Draw(
             order,
             parent,

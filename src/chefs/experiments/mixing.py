@@ -1,0 +1,194 @@
+"""How soon the belief network's chain describes data: Hellinger distance against seconds, move by move.
+
+    python -m chefs.experiments.mixing --out FOLDER --datasets ring,moons,pinwheel --variants ours,paper --seeds 5
+
+One JSON file a fit, written when it is done; fits that are there already are not made again. At the end `summary.md`
+and `curves.png` are made from all files that are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import joblib
+import numpy as np
+from scipy import special
+
+from chefs import ChefsProcess, datasets, metrics
+from chefs.dag import FloatArray
+from chefs.experiments import rendered
+from chefs.network.kernel import MOVES, NetworkKernel
+from chefs.network.start import GradientStart
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "ours": {"start": GradientStart()},
+    "paper": {"moves": "paper"},
+    "empty": {},
+    **{f"without {name}": {"start": GradientStart(), "moves": tuple(m for m in MOVES if m != name)} for name in MOVES},
+}
+MARKS = (0.25, 0.5, 0.75, 1.0)  # shares of the time at which the distance is measured
+N_SETS = 10  # of fantasies, each as large as the test set
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the fits that are not there yet."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--datasets", default="ring,moons,pinwheel")
+    parser.add_argument("--variants", default="ours")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--chains", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=40.0, help="of processor time, each chain, its start included")
+    parser.add_argument("--jobs", type=int, default=2)
+    given = parser.parse_args(arguments)
+    given.out.mkdir(parents=True, exist_ok=True)
+    for seed in range(given.seeds):
+        for name in given.datasets.split(","):
+            for variant in given.variants.split(","):
+                path = given.out / f"{name}-{variant.replace(' ', '-')}-{seed}.json"
+                if not path.exists():
+                    result = fit(name, variant, seed, given.chains, given.seconds, given.jobs)
+                    path.write_text(json.dumps(result) + "\n")
+                    print(path.name, [round(r, 2) for r in result["ratio"]], flush=True)
+    results = [json.loads(path.read_text()) for path in sorted(given.out.glob("*.json"))]
+    (given.out / "summary.md").write_text(summary(results))
+    (given.out / "curves.png").write_bytes(rendered(curves(results), ".png"))
+
+
+def fit(name: str, variant: str, seed: int, n_chains: int, seconds: float, n_jobs: int) -> dict[str, Any]:
+    """Pooled chains on one data set: distances at the marks, and how the chains went."""
+    table = datasets.load(name, seed)
+    data = table.standardised()[0]
+    kernel = NetworkKernel(ChefsProcess(), np.zeros(data.shape[1]), data, **VARIANTS[variant])
+    generators = np.random.default_rng([seed, 41]).spawn(n_chains)
+    work = joblib.Parallel(n_jobs=n_jobs)(joblib.delayed(follow)(kernel, g, seconds) for g in generators)
+    runs = cast(list[dict[str, Any]], work)
+    rng = np.random.default_rng([seed, 43])
+    baseline = distances(rng, table, [table.train] * N_SETS)
+    by_mark = []
+    for mark in range(len(MARKS)):
+        pooled = rng.permutation(np.concatenate([run["points"][mark] for run in runs]))
+        n = len(table.test)  # the distance depends on it: sets of any other size could not be compared
+        sets = [table.mean + table.sd * pooled[s * n : (s + 1) * n] for s in range(min(N_SETS, len(pooled) // n))]
+        by_mark.append(distances(rng, table, sets))
+    return {
+        "data": name,
+        "variant": variant,
+        "seed": seed,
+        "chains": n_chains,
+        "seconds": [seconds * mark for mark in MARKS],
+        "distance": by_mark,
+        "baseline": baseline,
+        "ratio": [d / baseline for d in by_mark],
+        "runs": [{key: value for key, value in run.items() if key != "points"} for run in runs],
+    }
+
+
+def distances(rng: np.random.Generator, table: datasets.Table, sets: list[FloatArray]) -> float:
+    """Mean Hellinger distance of sets of points, on the scale of the data, from the test set."""
+    test = table.to_unit(table.test)
+    return float(np.mean([metrics.hellinger(table.to_unit(s), test, n_resplits=0, rng=rng).distance for s in sets]))
+
+
+def follow(kernel: NetworkKernel, rng: np.random.Generator, seconds: float) -> dict[str, Any]:
+    """One chain for some seconds of processor time, and fantasies from the second half of the time up to each mark."""
+    warm = NetworkKernel(kernel.prior, kernel.observed, kernel.data[:50], moves=kernel.moves)
+    state = warm.init(rng)
+    for _ in range(3):  # so that compilation does not count
+        state, _ = warm.step(rng, state)
+    fantasy(rng, kernel, state, 2)
+    begin = time.process_time()
+    state = kernel.init(rng)
+    start = time.process_time() - begin
+    made: list[tuple[float, FloatArray]] = [(start, fantasy(rng, kernel, state, 4000))]
+    names = kernel.move_names
+    tally, spent, curve, measured = np.zeros((len(names), 2), np.int64), np.zeros(len(names)), [], 0.0
+    while (now := time.process_time() - begin - measured) < seconds or len(made) < 2:
+        state, info = kernel.step(rng, state)
+        assert info.seconds is not None
+        tally += info.tally
+        spent += info.seconds
+        if time.process_time() - begin - measured > made[-1][0] + seconds / 100:
+            pause = time.process_time()
+            made.append((now, fantasy(rng, kernel, state, 400)))
+            draw = kernel.draw(state)
+            curve.append((now, len(draw.order) - kernel.n_observed, len(draw.parent), draw.scalars["log_likelihood"]))
+            measured += time.process_time() - pause
+    return {
+        "start_seconds": start,
+        "points": [pooled_up_to(made, seconds * mark) for mark in MARKS],
+        "moves": dict(zip(names, tally.tolist(), strict=True)),
+        "move_seconds": dict(zip(names, spent.tolist(), strict=True)),
+        "curve": curve,  # seconds, hidden units, edges, log-likelihood
+    }
+
+
+def pooled_up_to(made: list[tuple[float, FloatArray]], end: float) -> FloatArray:
+    """Fantasies of the second half of the time after the start; where there is none yet, of the start."""
+    begin = made[0][0]
+    kept = [points for when, points in made[1:] if (begin + end) / 2 <= when <= end] or [made[0][1]]
+    return np.concatenate(kept)
+
+
+def fantasy(rng: np.random.Generator, kernel: NetworkKernel, state: Any, n: int) -> FloatArray:
+    """Points from the network of one state, on the scale of its data."""
+    draw = kernel.draw(state)
+    a = rng.standard_normal((len(draw.order), n)) / np.sqrt(draw.node["precision"])[:, None]
+    for i in np.argsort(-draw.order, kind="stable"):
+        into = draw.child == i
+        a[i] += draw.node["bias"][i] + draw.edge["weight"][into] @ special.expit(a[draw.parent[into]])
+    return a[: kernel.n_observed].T
+
+
+def grouped(results: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Results by data set and variant, each in the order in which they first come."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for result in results:
+        groups.setdefault((result["data"], result["variant"]), []).append(result)
+    return groups
+
+
+def summary(results: list[dict[str, Any]]) -> str:
+    """A table with a line for each data set and variant."""
+    lines = [
+        "| data | variant | seeds | chains × seconds | distance | ratio to baseline ± sd | each | units | edges |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (name, variant), group in grouped(results).items():
+        ratios = np.array([result["ratio"][-1] for result in group])
+        ends = np.array([run["curve"][-1][1:3] for result in group for run in result["runs"]])
+        spread = f" ± {ratios.std(ddof=1):.2f}" if len(ratios) > 1 else ""
+        units, edges = np.median(ends, axis=0)
+        lines.append(
+            f"| {name} | {variant} | {len(group)} | {group[0]['chains']} × {group[0]['seconds'][-1]:.0f} "
+            f"| {np.mean([r['distance'][-1] for r in group]):.4f} | {ratios.mean():.2f}{spread} "
+            f"| {', '.join(f'{r:.2f}' for r in ratios)} | {units:.0f} | {edges:.0f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def curves(results: list[dict[str, Any]]):
+    """Ratio to the baseline against seconds of a chain, a panel for each data set and a line for each variant."""
+    from matplotlib.figure import Figure
+
+    groups = grouped(results)
+    names = list(dict.fromkeys(name for name, _ in groups))
+    figure = Figure(figsize=(4.5 * len(names), 4), layout="constrained")
+    panels = figure.subplots(1, len(names), squeeze=False)[0]
+    for panel, wanted in zip(panels, names, strict=True):
+        for (name, variant), group in groups.items():
+            if name == wanted:
+                panel.plot(group[0]["seconds"], np.mean([r["ratio"] for r in group], axis=0), "o-", label=variant, ms=3)
+        panel.axhline(1.0, color="0.6", lw=0.8)
+        panel.set(title=wanted, xlabel="seconds of each chain", yscale="log")
+    panels[0].set_ylabel("Hellinger distance / baseline")
+    panels[-1].legend(fontsize=7)
+    return figure
+
+
+if __name__ == "__main__":
+    main()

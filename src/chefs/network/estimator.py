@@ -1,0 +1,336 @@
+"""SigmoidNetwork: the belief network as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from chefs._limits import Prior
+from chefs.dag import FloatArray, shown
+from chefs.kernels import Hyperpriors
+from chefs.network.kernel import NetworkKernel
+from chefs.network.predictive import Method, fantasies, imputations, log_density, mean_outputs
+from chefs.network.start import GradientStart, Start
+from chefs.network.tables import CLIP, Scale, check_finite, check_numbers, orders_of
+from chefs.prior import ChefsProcess
+from chefs.sampling import Plan, sample, turns
+from chefs.trace import Trace
+
+START_UNITS = 20
+START_SHARE = 0.35  # of the minutes there are, at most
+RandomState = int | np.random.Generator | np.random.RandomState | None
+
+
+class Imputation(NamedTuple):
+    """Rows with their missing entries filled in, on the scale of the data."""
+
+    mean: FloatArray  # (rows, columns)
+    draws: FloatArray  # (draws, rows, columns)
+
+
+class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator):
+    """A belief network whose structure, hidden units and weights are learnt from a table of numbers.
+
+    a_i ~ N(b_i + Σ_k Z_ki W_ki u_k, 1/ρ_i), u_i = 1/(1 + exp(−a_i)), W, b ~ N(0, 1), ρ ~ Gamma(½, rate ½); the graph Z
+    and the number of hidden units have the Indian Chefs Process as their prior. Columns are scaled to mean 0 and
+    standard deviation 1 by the training data; nan means missing.
+
+    Reference: P. Dallaire et al., The Indian Chefs Process, UAI 2020.
+
+    Args:
+        prior: The prior over graphs; None for a `ChefsProcess` whose hyperparameters are learnt as well.
+        orders: Orders of the columns: one number, one for each, or a mapping from names (others are at 0); nan where
+            free. A column can have parents of greater order only: inputs at 1 and outputs at 0 make a regression.
+        draws: Draws of each chain.
+        warmup: Steps of each chain before its first draw.
+        thin: Steps from one draw to the next.
+        chains: Independent chains, pooled.
+        minutes: Stop after so many minutes, with what was reached; such a fit cannot be repeated draw for draw.
+        n_jobs: Chains (and in the methods, draws) at a time; None for as many as there are cores.
+        random_state: Seed of the fit.
+        checkpoint: A new folder to which the run is written while it goes on; `load` reads it, `chefs.resume`
+            continues it.
+        progress: Whether to show progress; None for: on a terminal.
+        moves: Which moves the chain makes, as for `NetworkKernel`; None for all.
+        start: "empty" for no hidden unit; "gradient" for a network that each chain fits by stochastic gradient, where
+            all orders are 0 and the prior is a `ChefsProcess` (others start empty); or a network to start from.
+        max_hidden: The largest number of hidden units.
+        required: Edges (parent, child) among columns, by number or name, that every graph must have.
+        forbidden: Edges among columns that no graph may have.
+
+    Attributes:
+        trace_: The draws: graphs, weights, biases, precisions, hyperparameters; `trace_.stats` says how often each move
+            was made and accepted, and how long it took.
+        n_features_in_: Number of columns.
+        feature_names_in_: Their names, where the table had any.
+        mean_: Mean of each column.
+        scale_: Standard deviation of each column.
+
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(50, 2)) * [1.0, 3.0]
+    >>> model = SigmoidNetwork(draws=5, warmup=5, chains=1, start="empty", random_state=0, progress=False).fit(x)
+    >>> model.sample(4, random_state=0).shape, model.score_samples(x).shape
+    ((4, 2), (50,))
+    """
+
+    trace_: Trace
+    mean_: FloatArray
+    scale_: FloatArray
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
+    def __init__(
+        self,
+        prior: Prior | None = None,
+        *,
+        orders: float | Sequence[float] | Mapping[str, float] = 0.0,
+        draws: int = 1000,
+        warmup: int = 1000,
+        thin: int = 1,
+        chains: int = 2,
+        minutes: float | None = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        checkpoint: str | Path | None = None,
+        progress: bool | None = None,
+        moves: Sequence[str] | str | None = None,
+        start: str | Start | GradientStart = "gradient",
+        max_hidden: int | None = None,
+        required: Sequence[tuple[Any, Any]] = (),
+        forbidden: Sequence[tuple[Any, Any]] = (),
+    ) -> None:
+        self.prior = prior
+        self.orders = orders
+        self.draws = draws
+        self.warmup = warmup
+        self.thin = thin
+        self.chains = chains
+        self.minutes = minutes
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.progress = progress
+        self.moves = moves
+        self.start = start
+        self.max_hidden = max_hidden
+        self.required = required
+        self.forbidden = forbidden
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn networks from a table, a row a point; nan means missing.
+
+        Args:
+            X: An array or a pandas frame.
+            y: Ignored.
+        """
+        return self._fit(self._checked(X, training=True))
+
+    def fit_table(self, x: FloatArray, names: Sequence[str] | None) -> Self:
+        """`fit` for an array whose columns have names."""
+        x = self._checked(np.asarray(x), training=True)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        return self._fit(x)
+
+    def _fit(self, x: FloatArray) -> Self:
+        Plan(self.draws, self.warmup, self.thin, self.minutes)
+        _check_count("chains", self.chains)
+        scale = Scale.of(x, self._names)
+        kernel = self._kernel(np.clip(scale.to_z(x), -CLIP, CLIP))
+        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        have_compiled()
+        self.trace_ = sample(
+            generator(self.random_state),
+            kernel,
+            draws=self.draws,
+            warmup=self.warmup,
+            thin=self.thin,
+            chains=self.chains,
+            minutes=self.minutes,
+            names=names,
+            n_jobs=self.n_jobs,
+            checkpoint=self.checkpoint,
+            progress=self.progress,
+            about={"model": "SigmoidNetwork", "mean": scale.mean.tolist(), "sd": scale.sd.tolist(), "names": names},
+        )
+        self.mean_, self.scale_ = scale
+        self._training = x if np.isnan(x).any() else None
+        return self
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The model in the folder of a run, finished or not, that `fit` was given as `checkpoint`."""
+        trace = Trace.load(path)
+        if trace.about.get("model") != "SigmoidNetwork":
+            raise ValueError(f"{path} does not hold a SigmoidNetwork, but another run: read it with Trace.load")
+        if not len(trace):
+            raise ValueError(f"{path} has no draws yet: wait, or continue the run with chefs.resume")
+        model = cls()
+        model.trace_ = trace
+        model.mean_, model.scale_ = np.array(trace.about["mean"]), np.array(trace.about["sd"])
+        model.n_features_in_ = trace.n_observed
+        if trace.about["names"] is not None:
+            model.feature_names_in_ = np.array(trace.about["names"], dtype=object)
+        model._training = None
+        return model
+
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
+        """Fantasy points on the scale of the data, each from one draw of the posterior, over all chains."""
+        check_is_fitted(self)
+        _check_count("n_samples", n_samples)
+        return self._scale.to_x(fantasies(generator(random_state), self.trace_, n_samples))
+
+    def score_samples(
+        self, X: Any, *, method: Method = "auto", effort: int = 1, return_doubled: bool = False, seed: int = 0
+    ) -> Any:
+        """Log posterior-predictive density of each row on the scale of the data; missing entries are integrated out.
+
+        The mean over draws of the posterior of an estimate that is unbiased for the density, so its logarithm is biased
+        low: look whether it stands still when the effort is doubled. The same seed gives the same walks to every row.
+
+        Args:
+            X: Rows, with the columns of the training table.
+            method: "walks" (20 000 walks down 100 networks) for few columns, "annealed" (500 temperatures in each of 25
+                networks) for more; "auto" takes walks up to four columns.
+            effort: How many times as many walks, or networks and temperatures.
+            return_doubled: Return two arrays, at this effort and at twice that.
+            seed: Seed of the walks.
+        """
+        x = self._checked(X)
+        _check_count("effort", effort)
+        efforts = (effort, 2 * effort) if return_doubled else (effort,)
+        z, jacobian = self._scale.to_z(x), self._scale.log_jacobian(x)
+        logs = [jacobian + log_density(self.trace_, z, method, times, seed, self.n_jobs) for times in efforts]
+        return tuple(logs) if return_doubled else logs[0]
+
+    def score(self, X: Any, y: Any = None) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Mean log posterior-predictive density of the rows."""
+        return float(self.score_samples(X).mean())
+
+    def impute(
+        self, X: Any = None, *, draws: int = 100, method: Method = "auto", random_state: RandomState = None
+    ) -> Imputation:
+        """Draws and means of missing entries, given what is seen of their rows.
+
+        Given a network rows are independent, so each draw is of p(missing | seen, network), by importance resampling.
+        The networks are those of the posterior; for new rows, each by itself, they count in proportion to
+        p(seen | network).
+
+        Args:
+            X: New rows, nan where missing; None for the rows of the training table.
+            draws: How many draws.
+            method: "walks" or "annealed", as for `score_samples`.
+            random_state: Seed.
+        """
+        check_is_fitted(self)
+        _check_count("draws", draws)
+        x = self._training if X is None else self._checked(X)
+        if x is None:
+            raise ValueError("the training table has no missing entries here: give the rows to impute as X")
+        rng, rows = generator(random_state), np.flatnonzero(np.isnan(x).any(axis=1))
+        filled = np.repeat(x[None], draws, axis=0)
+        if rows.size:
+            z = self._scale.to_z(x[rows])
+            z = np.clip(z, -CLIP, CLIP) if X is None else z
+            values = self._scale.to_x(imputations(rng, self.trace_, z, draws, method, X is not None, self.n_jobs))
+            filled[:, rows] = np.where(np.isnan(x[rows]), values, x[rows])
+        return Imputation(np.where(np.isnan(x), filled.mean(axis=0), x), filled)
+
+    def transform(self, X: Any) -> FloatArray:
+        """Mean outputs u of the hidden units given each row, in the draw of the most probable structure."""
+        x = self._checked(X)
+        chain, draw = self.trace_.most_probable_draw()
+        number = sum(len(earlier) for earlier in self.trace_.chains[:chain]) + draw
+        return mean_outputs(self.trace_, number, self._scale.to_z(x))
+
+    @property
+    def _scale(self) -> Scale:
+        return Scale(self.mean_, self.scale_)
+
+    @property
+    def _names(self) -> list[str]:
+        return [str(name) for name in getattr(self, "feature_names_in_", range(self.n_features_in_))]
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.trace_.most_probable().n_hidden
+
+    def _checked(self, X: Any, *, training: bool = False) -> FloatArray:
+        """X as an array of numbers with the right columns, or one sentence that says what is wrong with it."""
+        if not training:
+            check_is_fitted(self)
+        check_numbers(X)
+        numbers: dict[str, Any] = {"dtype": np.float64, "order": "C"}  # the kernels are compiled for one layout
+        least = 2 if training else 1
+        x: Any = validate_data(self, X, reset=training, ensure_all_finite=False, ensure_min_samples=least, **numbers)
+        check_finite(x, self._names)
+        return x
+
+    def _kernel(self, z: FloatArray) -> NetworkKernel:
+        names = getattr(self, "feature_names_in_", None)
+        names = None if names is None else list(names)
+        orders = orders_of(self.orders, names, z.shape[1])
+        prior = ChefsProcess() if self.prior is None else self.prior
+        options: dict[str, Any] = {} if self.moves is None else {"moves": self.moves}
+        return NetworkKernel(
+            prior,
+            orders,
+            z,
+            hyperpriors=Hyperpriors() if self.prior is None else None,
+            required=[(_column(k, names), _column(i, names)) for k, i in self.required],
+            forbidden=[(_column(k, names), _column(i, names)) for k, i in self.forbidden],
+            max_hidden=self.max_hidden,
+            start=self._start(prior, orders),
+            **options,
+        )
+
+    def _start(self, prior: Prior, orders: FloatArray) -> Start | GradientStart | None:
+        """Where each chain starts."""
+        if not isinstance(self.start, str):
+            return self.start
+        if self.start not in ("gradient", "empty"):
+            raise ValueError(f"start must be 'gradient', 'empty' or a network; found {shown(self.start)}")
+        n_hidden = START_UNITS if self.max_hidden is None else min(START_UNITS, self.max_hidden)
+        if self.start == "empty" or orders.any() or n_hidden < 1 or not isinstance(prior, ChefsProcess):
+            return None
+        if self.minutes is None:
+            return GradientStart(n_hidden)
+        return GradientStart(n_hidden, seconds=START_SHARE * 60 * self.minutes / turns(self.chains, self.n_jobs)[1])
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def have_compiled() -> None:
+    """Take one step somewhere small: what it compiles is kept on disk, so that chains find it and lose no time."""
+    rng = np.random.default_rng(0)
+    kernel = NetworkKernel(ChefsProcess(), np.zeros(2), rng.standard_normal((4, 2)))
+    kernel.draw(kernel.step(rng, kernel.init(rng))[0])
+
+
+def generator(random_state: RandomState) -> np.random.Generator:
+    """A NumPy generator from whatever scikit-learn calls a random state."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(f"random_state must be None, a seed or a generator; found {shown(random_state)}") from None
+
+
+def _column(name: Any, names: list[str] | None) -> Any:
+    """The number of a column that may be given by its name."""
+    return names.index(name) if names is not None and name in names else name
+
+
+def _check_count(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a whole number, at least 1; found {shown(value)}")

@@ -1,0 +1,160 @@
+"""What the posterior says about points: fantasies, densities, and what is hidden or missing given what is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import joblib
+import numpy as np
+
+from chefs.dag import FloatArray, IntArray
+from chefs.trace import Trace
+
+if TYPE_CHECKING:
+    from chefs._core.walks import Network
+
+FEW_DIMENSIONS = 4  # up to which plain walks meet a point often enough
+Method = Literal["auto", "walks", "annealed"]
+
+
+class Effort(NamedTuple):
+    """How much work an estimate is worth: draws of the posterior, walks a draw, temperatures a walk."""
+
+    n_draws: int
+    n_walks: int
+    n_temperatures: int
+
+    def times(self, factor: int) -> Effort:
+        """So many times the walks or, where they are annealed, draws and temperatures."""
+        if self.n_temperatures == 1:
+            return self._replace(n_walks=self.n_walks * factor)
+        return self._replace(n_draws=self.n_draws * factor, n_temperatures=self.n_temperatures * factor)
+
+    @property
+    def powers(self) -> FloatArray:
+        """Powers of the likelihood from 0 to 1, close together near 0 where the walks change most."""
+        return np.linspace(0.0, 1.0, self.n_temperatures + 1) ** 3
+
+
+DENSITY = {"walks": Effort(100, 200, 1), "annealed": Effort(25, 1, 500)}
+CONDITIONAL = {"walks": Effort(100, 200, 1), "annealed": Effort(25, 4, 100)}
+
+
+def checked_method(method: str, n_dimensions: int) -> Literal["walks", "annealed"]:
+    """Which way to estimate, "auto" settled by the number of columns."""
+    if method not in ("auto", "walks", "annealed"):
+        raise ValueError(f"method must be 'auto', 'walks' or 'annealed'; found {method!r}")
+    if method == "auto":
+        return "walks" if n_dimensions <= FEW_DIMENSIONS else "annealed"
+    return "walks" if method == "walks" else "annealed"
+
+
+def spread(trace: Trace, n: int) -> IntArray:
+    """Numbers of `n` draws spread evenly over all chains; all of them where there are fewer."""
+    return np.unique(np.linspace(0, len(trace) - 1, min(n, len(trace))).round().astype(np.int64))
+
+
+def networks(trace: Trace, numbers: Iterable[int]) -> list[Network]:
+    """The networks of the draws with these numbers, counted through all chains."""
+    from chefs._core.walks import network_of
+
+    ends = np.cumsum([len(chain) for chain in trace.chains])
+    found = []
+    for number in numbers:
+        c = int(np.searchsorted(ends, number, side="right"))
+        chain, d = trace.chains[c], number - (ends[c] - len(trace.chains[c]))
+        nodes = slice(chain.dags.node_start[d], chain.dags.node_start[d + 1])
+        edges = slice(chain.dags.edge_start[d], chain.dags.edge_start[d + 1])
+        graph = chain.dags.order[nodes], chain.dags.parent[edges], chain.dags.child[edges]
+        numbers_of_nodes = chain.node["bias"][nodes], chain.node["precision"][nodes]
+        found.append(network_of(*graph, chain.edge["weight"][edges], *numbers_of_nodes, trace.n_observed))
+    return found
+
+
+def fantasies(rng: np.random.Generator, trace: Trace, n: int) -> FloatArray:
+    """`n` points on the scale of z, each from a draw of the posterior; no draw is used twice before all are once."""
+    from chefs._core.walks import log_likelihood_of, new_place
+
+    rounds = -(-n // len(trace))
+    numbers = np.concatenate([rng.permutation(len(trace)) for _ in range(rounds)])[:n]
+    points, nothing = np.empty((n, trace.n_observed)), np.full((1, trace.n_observed), np.nan)
+    for draw in np.unique(numbers):
+        (net,) = networks(trace, [draw])
+        place = new_place(net)
+        for t in np.flatnonzero(numbers == draw):
+            log_likelihood_of(net, place, nothing, rng.standard_normal(net.sequence.size))
+            points[t] = place.a[: trace.n_observed]
+    return points
+
+
+def log_density(trace: Trace, z: FloatArray, method: Method, times: int, seed: int, n_jobs: int | None) -> FloatArray:
+    """Log of the mean over draws of estimates of p(z | draw), missing entries left out; `times` the usual effort."""
+    from chefs._core.walks import given, log_mean_weights
+
+    effort = DENSITY[checked_method(method, trace.n_observed)].times(times)
+    nets = networks(trace, spread(trace, effort.n_draws))
+    # A short trace has fewer networks than there should be: each is given more walks instead.
+    n_walks = -(-effort.n_draws * effort.n_walks // len(nets))
+
+    def one(net: Network, rng: np.random.Generator) -> FloatArray:
+        n = net.sequence.size
+        if effort.n_temperatures == 1:
+            return log_mean_weights(net, z, rng.standard_normal((n_walks, n)))
+        return given(net, z, effort.powers, *_noise(rng, n, (n_walks, effort.n_temperatures), len(z)))[0]
+
+    return log_mean(np.array(_each(one, nets, np.random.default_rng(seed), n_jobs)))
+
+
+def mean_outputs(trace: Trace, number: int, z: FloatArray) -> FloatArray:
+    """(rows, hidden units): mean outputs given each row, in the network of one draw."""
+    from chefs._core.walks import given
+
+    (net,) = networks(trace, [number])
+    effort = CONDITIONAL[checked_method("auto", trace.n_observed)]
+    shape = 5 * effort.n_walks, effort.n_temperatures  # one network alone can have more
+    noise = _noise(np.random.default_rng(0), net.sequence.size, shape, len(z))
+    return given(net, z, effort.powers, *noise)[2][:, trace.n_observed :]
+
+
+def imputations(
+    rng: np.random.Generator, trace: Trace, z: FloatArray, n: int, method: Method, new: bool, n_jobs: int | None
+) -> FloatArray:
+    """(n, rows, columns): draws of the missing entries of rows, and of all else; new rows weigh the networks."""
+    from chefs._core.walks import given_afresh
+
+    effort = CONDITIONAL[checked_method(method, trace.n_observed)]
+    numbers = spread(trace, n)
+    numbers = numbers[np.arange(n) % len(numbers)]  # a short trace has to be gone through more than once
+
+    def one(net: Network, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        log_seen, drawn, _ = given_afresh(rng, net, z, effort.powers, effort.n_walks)
+        return log_seen, drawn[:, : trace.n_observed]
+
+    found = _each(one, networks(trace, numbers), rng, n_jobs)
+    values = np.array([drawn for _, drawn in found])
+    return values[picked(rng, np.array([logs for logs, _ in found])), np.arange(len(z))] if new else values
+
+
+def picked(rng: np.random.Generator, log_weights: FloatArray) -> IntArray:
+    """(n, rows): numbers of networks for each row, drawn in proportion to the weights (n, rows)."""
+    total = np.cumsum(np.exp(log_weights - log_weights.max(axis=0)), axis=0)
+    luck = rng.random(log_weights.shape) * total[-1]
+    return np.array([np.searchsorted(*column, side="right") for column in zip(total.T, luck.T, strict=True)]).T
+
+
+def _each(work, nets: list[Network], rng: np.random.Generator, n_jobs: int | None) -> list:
+    """`work` for every network; the compiled kernels release the interpreter lock, so threads do."""
+    jobs = zip(nets, rng.spawn(len(nets)), strict=True)
+    at_once = min(joblib.cpu_count(), len(nets)) if n_jobs is None else n_jobs
+    return list(joblib.Parallel(n_jobs=at_once, prefer="threads")(joblib.delayed(work)(*job) for job in jobs))
+
+
+def _noise(rng: np.random.Generator, n: int, shape: tuple[int, int], n_points: int) -> tuple[FloatArray, ...]:
+    """What `given` takes, for a network of n nodes and a shape of (walks, temperatures)."""
+    return rng.standard_normal((*shape, n + 1)), rng.random((*shape, 4)), rng.random((n_points, shape[0]))
+
+
+def log_mean(logs: FloatArray) -> FloatArray:
+    """Log of the mean of exp over the first axis."""
+    return np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))

@@ -1,0 +1,197 @@
+"""Where a chain may start: a network fitted to the data by stochastic gradient.
+
+A chain converges to the same law from anywhere; from here, sooner. All units, on top of one another, are connected to
+all below. Walks from the top of the network to the bottom, shared by all points, estimate the density of a point,
+p(x) ≈ mean over walks of N(x; mean of the walk, 1/ρ), and its gradient flows back through the walks. Good in few
+dimensions; in many, few walks pass near a point and the fit stays coarse.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chefs.dag import Dag, FloatArray, shown
+
+Floats = NDArray[np.floating]  # single precision while fitting, double in a start
+
+N_WALKS, BATCH = 1000, 250
+RATE, FIRST_DECAY, SECOND_DECAY = 0.02, 0.9, 0.99  # Adam; the rate falls to a tenth
+TRIAL = 0.25  # share of the steps after which the best of several tries goes on alone
+SHARP = 0.4  # share of the steps after which units may become switches with a standard deviation above 20
+MOST_LOG_RHO, CALM_LOG_RHO = 8.0, -6.0
+
+
+class Start(NamedTuple):
+    """A network to start from: a graph, the pre-activations of all its nodes, and their precisions."""
+
+    dag: Dag
+    a: FloatArray  # (nodes, points)
+    rho: FloatArray  # (nodes,)
+
+
+class Layers(NamedTuple):
+    """Parameters of H hidden units, the first on top, and below them D observed nodes."""
+
+    weights: Floats  # (H + D, H): to unit or observed node, from unit
+    bias: Floats  # (H + D,)
+    log_rho: Floats  # (H + D,)
+
+
+def random_layers(rng: np.random.Generator, n_hidden: int, n_observed: int) -> Layers:
+    """Weights from the prior, means in the middle, hidden units noisy and observed nodes precise."""
+    n = n_hidden + n_observed
+    weights = np.tril(rng.standard_normal((n, n_hidden)), -1)
+    log_rho = np.concatenate([np.full(n_hidden, -1.0), np.full(n_observed, 3.0)])
+    return Layers(*(x.astype(np.float32) for x in (weights, -0.5 * weights.sum(axis=1), log_rho)))
+
+
+def walk(layers: Layers, noise: Floats) -> tuple[Floats, Floats]:
+    """Pre-activations (H, S) of walks made from standard normal noise (H, S), and the means (D, S) they end in."""
+    n_hidden = len(noise)
+    spread = np.exp(-0.5 * layers.log_rho)
+    a, u = np.empty_like(noise), np.empty_like(noise)
+    for j in range(n_hidden):
+        a[j] = layers.bias[j] + layers.weights[j, :j] @ u[:j] + spread[j] * noise[j]
+        u[j] = sigmoid(a[j])
+    return a, layers.bias[n_hidden:, None] + layers.weights[n_hidden:] @ u
+
+
+def sigmoid(a: Floats) -> Floats:
+    """1 / (1 + exp(−a)) without overflow."""
+    return 0.5 * np.tanh(0.5 * a) + 0.5
+
+
+def log_weights(log_rho: Floats, means: Floats, x: Floats, seen: Floats) -> Floats:
+    """Log N(x_t; mean of walk s, 1/ρ) over the entries of point t that were seen, its log 2π left out."""
+    scale = np.exp(0.5 * log_rho)
+    points, centres = x * seen * scale, means * scale[:, None]
+    logs = points @ centres
+    logs -= 0.5 * (seen @ centres**2)
+    return logs + (0.5 * (seen @ log_rho) - 0.5 * (points**2).sum(axis=1))[:, None]
+
+
+def gradient(layers: Layers, noise: Floats, x: Floats, seen: Floats, n_points: int) -> tuple[Layers, float]:
+    """Gradient of n_points × (mean estimated log density of the rows of x) + log prior; and that mean."""
+    n_hidden = len(noise)
+    a, means = walk(layers, noise)
+    u, rho = sigmoid(a), np.exp(layers.log_rho)
+    shares = log_weights(layers.log_rho[n_hidden:], means, x, seen)
+    top = shares.max(axis=1, keepdims=True)
+    np.exp(shares - top, out=shares)
+    totals = shares.sum(axis=1, keepdims=True)
+    value = float((top + np.log(totals / noise.shape[1])).mean())
+    shares *= n_points / len(x) / totals  # how much of each point each walk explains
+    mass, pulled = seen.T @ shares, (x * seen).T @ shares
+    square = (x * x * seen).T @ shares - 2 * pulled * means + means**2 * mass
+    by_mean = rho[n_hidden:, None] * (pulled - means * mass)
+    by_weights, by_bias, by_log_rho = (np.zeros_like(p) for p in layers)
+    by_weights[n_hidden:], by_bias[n_hidden:] = by_mean @ u.T, by_mean.sum(axis=1)
+    by_log_rho[n_hidden:] = 0.5 * mass.sum(axis=1) - 0.5 * rho[n_hidden:] * square.sum(axis=1)
+    by_u = layers.weights[n_hidden:].T @ by_mean
+    slope, spread = u * (1 - u), np.exp(-0.5 * layers.log_rho)
+    for j in range(n_hidden - 1, -1, -1):
+        by_a = by_u[j] * slope[j]
+        by_weights[j, :j], by_bias[j] = u[:j] @ by_a, by_a.sum()
+        by_log_rho[j] = -0.5 * spread[j] * (by_a @ noise[j])
+        by_u[:j] += layers.weights[j, :j, None] * by_a
+    by_weights -= layers.weights
+    by_bias -= layers.bias
+    by_log_rho += 0.5 - 0.5 * rho
+    return Layers(np.tril(by_weights, -1), by_bias, by_log_rho), value
+
+
+class Fit:
+    """One run of Adam over the parameters, which can be stopped and gone on with."""
+
+    def __init__(self, rng: np.random.Generator, x: FloatArray, n_hidden: int) -> None:
+        self.rng, self.seen = rng, (~np.isnan(x)).astype(np.float32)
+        self.x = np.nan_to_num(x).astype(np.float32)
+        self.layers = random_layers(rng, n_hidden, x.shape[1])
+        self.first, self.second = ([np.zeros_like(p) for p in self.layers] for _ in range(2))
+        self.n_done, self.value = 0, -math.inf
+
+    def run(self, of: int, first: float, last: float, seconds: float = math.inf) -> None:
+        """From a share of `of` steps to another, or as far as the seconds allow; the rate keeps pace."""
+        n_points, n_hidden = len(self.x), self.layers.weights.shape[1]
+        begin = time.monotonic()
+        while self.n_done < int(last * of) and (spent := (time.monotonic() - begin) / seconds) < 1:
+            progress = max(self.n_done / of, first + (last - first) * spent)
+            self.n_done += 1
+            chosen = self.rng.integers(n_points, size=min(BATCH, n_points))
+            noise = self.rng.standard_normal((n_hidden, N_WALKS), dtype=np.float32)
+            slope, value = gradient(self.layers, noise, self.x[chosen], self.seen[chosen], n_points)
+            self.value = value if self.n_done == 1 else 0.99 * self.value + 0.01 * value
+            rate = RATE * 0.1**progress
+            for p, g, m, v in zip(self.layers, slope, self.first, self.second, strict=True):
+                m += (1 - FIRST_DECAY) * (g - m)
+                v += (1 - SECOND_DECAY) * (g * g - v)
+                size = np.sqrt(v / (1 - SECOND_DECAY**self.n_done)) + 1e-8
+                p += np.float32(rate / (1 - FIRST_DECAY**self.n_done)) * m / size
+            # Switches that are sharp from the beginning never find what to switch.
+            least = CALM_LOG_RHO - 16.0 * max(0.0, progress - SHARP)
+            self.layers.log_rho[:n_hidden].clip(least, MOST_LOG_RHO, out=self.layers.log_rho[:n_hidden])
+
+
+@dataclass(frozen=True, slots=True)
+class GradientStart:
+    """A start for observed nodes at order 0: the best of several fits, and activations that fit the points.
+
+    Args:
+        n_hidden: Number of hidden units.
+        n_steps: Gradient steps of the fit that is kept.
+        n_tries: Fits that are begun; the one with the largest estimated density of the data goes on.
+        seconds: The longest that all of it may take, for tries and final fit half and half.
+
+    >>> rng = np.random.default_rng(0)
+    >>> angle = rng.uniform(0, 2 * np.pi, 300)
+    >>> start = GradientStart(n_hidden=5, n_steps=50)(rng, np.stack([np.cos(angle), np.sin(angle)], axis=1))
+    >>> start.dag.n_hidden, start.a.shape
+    (5, (7, 300))
+    """
+
+    n_hidden: int = 20
+    n_steps: int = 8000
+    n_tries: int = 3
+    seconds: float = math.inf
+
+    def __post_init__(self) -> None:
+        for name in ("n_hidden", "n_steps", "n_tries"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"{name} of the start must be a whole number, at least 1; found {shown(value)}")
+        if not isinstance(self.seconds, int | float) or not self.seconds > 0:
+            raise ValueError(f"seconds of the start must be positive; found {shown(self.seconds)}")
+
+    def __call__(self, rng: np.random.Generator, data: FloatArray) -> Start:
+        """A start from pre-activations of the observed nodes, a row a point; nan where missing."""
+        fits = [Fit(rng, data, self.n_hidden) for _ in range(self.n_tries)]
+        for fit in fits:
+            fit.run(self.n_steps, 0.0, TRIAL, self.seconds / (2 * self.n_tries))
+        best = max(fits, key=lambda fit: fit.value)
+        best.run(self.n_steps, TRIAL, 1.0, self.seconds / 2)
+        return as_start(rng, Layers(*(p.astype(np.float64) for p in best.layers)), data)
+
+
+def as_start(rng: np.random.Generator, layers: Layers, data: FloatArray, n_walks: int = 10_000) -> Start:
+    """The fitted network with, for every point, a walk chosen in proportion to the density that it gives the point."""
+    n_observed, n_hidden = data.shape[1], layers.weights.shape[1]
+    a, means = walk(layers, rng.standard_normal((n_hidden, n_walks)))
+    seen, x = (~np.isnan(data)).astype(np.float64), np.nan_to_num(data)
+    chosen = np.empty(len(data), dtype=np.int64)
+    for begin in range(0, len(data), 200):
+        part = slice(begin, begin + 200)
+        logs = log_weights(layers.log_rho[n_hidden:], means, x[part], seen[part])
+        chosen[part] = (logs + rng.gumbel(size=logs.shape)).argmax(axis=1)
+    edges = np.zeros((n_observed + n_hidden, n_observed + n_hidden), dtype=bool)
+    edges[n_observed:, :n_observed] = True
+    edges[n_observed:, n_observed:] = np.triu(np.ones((n_hidden, n_hidden)), 1)
+    order = np.concatenate([np.zeros(n_observed), 1.0 - np.arange(1, n_hidden + 1) / (n_hidden + 1)])
+    rho = np.exp(np.concatenate([layers.log_rho[n_hidden:], layers.log_rho[:n_hidden]]))
+    filled = np.where(np.isnan(data).T, means[:, chosen], data.T)
+    return Start(Dag(edges, order, n_observed), np.concatenate([filled, a[:, chosen]], dtype=np.float64), rho)

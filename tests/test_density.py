@@ -1,0 +1,210 @@
+"""What a fitted network says of points: densities, fantasies, imputations and features against quadrature."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from chefs._core import walks
+from chefs.network import predictive
+from chefs.network.tables import Scale
+from tests.mutants import mutant
+from tests.networks import crossing, model_of, one_unit, posterior
+from tests.stats import cells_p_value, check, check_caught, z_p_value
+
+MEAN, SD = [3.0, -2.0], [0.5, 4.0]
+
+
+def two_networks(seed=0):
+    rng = np.random.default_rng(seed)
+    return [one_unit(rng, 2, precision=2.0), one_unit(rng, 2, precision=2.0)]
+
+
+@pytest.fixture
+def brief(monkeypatch):
+    """Fewer walks: the density is a mixture of as many Gaussians, and must integrate to one all the same."""
+    monkeypatch.setitem(predictive.DENSITY, "walks", predictive.Effort(2, 100, 1))
+
+
+def grid(n=90):
+    """Points on the scale of the data, and the area that each stands for."""
+    z = np.linspace(-9, 9, n + 1)[:-1] + 9 / n
+    x, y = np.meshgrid(MEAN[0] + SD[0] * z, MEAN[1] + SD[1] * z, indexing="ij")
+    return np.stack([x.ravel(), y.ravel()], axis=1), (18 / n) ** 2 * SD[0] * SD[1]
+
+
+def integral(model):
+    points, area = grid()
+    return np.exp(model.score_samples(points)).sum() * area
+
+
+@pytest.mark.parametrize("case", ["hidden above observed", "observed above hidden"])
+def test_density_integrates_to_one(case, brief):
+    draws = two_networks()
+    if case == "observed above hidden":  # the first column is now a parent of the hidden unit, and it of the second
+        for draw in draws:
+            draw.order[:] = 0.9, 0.0, 0.5
+            draw.parent[:], draw.child[:] = (0, 2), (2, 1)
+    model = model_of(draws, MEAN, SD)
+    assert integral(model) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_density_without_the_jacobian_does_not_integrate_to_one(monkeypatch, brief):
+    monkeypatch.setattr(Scale, "log_jacobian", lambda self, x: np.zeros(len(x)))
+    assert integral(model_of(two_networks(), MEAN, SD)) == pytest.approx(np.prod(SD), abs=1e-5)
+
+
+def exact(draws, x):
+    """Log predictive density by quadrature, on the scale of the data."""
+    z, jacobian = (x - np.array(MEAN)[: x.shape[1]]) / np.array(SD)[: x.shape[1]], Scale(*map(np.array, (MEAN, SD)))
+    logs = [[posterior(draw, row)[0] for row in z] for draw in draws]
+    return predictive.log_mean(np.array(logs)) + jacobian.log_jacobian(x)
+
+
+def test_density_is_that_of_quadrature_with_missing_entries_left_out():
+    draws, rng = two_networks(1), np.random.default_rng(2)
+    x = np.array(MEAN) + np.array(SD) * rng.normal(size=(6, 2))
+    x[1, 0] = x[2, 1] = np.nan
+    x[3] = np.nan
+    once, twice = model_of(draws, MEAN, SD).score_samples(x, return_doubled=True)
+    truth = exact(draws, x)
+    assert once[3] == twice[3] == 0.0
+    np.testing.assert_allclose(once, truth, atol=0.04)
+    np.testing.assert_allclose(twice, truth, atol=0.03)
+    assert np.abs(truth - exact(draws[:1], x)).max() > 0.3  # one network alone would be seen
+
+
+def test_density_does_not_depend_on_the_rows_beside():
+    model, points = model_of([crossing(np.random.default_rng(3))], [0.0] * 3, [1.0] * 3), np.random.default_rng(4)
+    x = points.normal(size=(5, 3))
+    for method in ("walks", "annealed"):
+        whole = model.score_samples(x, method=method)
+        np.testing.assert_array_equal(whole[::-1], model.score_samples(x[::-1], method=method))
+        np.testing.assert_array_equal(whole[2:3], model.score_samples(x[2:3], method=method))
+        assert (whole != model.score_samples(x, method=method, seed=1)).all()
+
+
+def test_annealing_agrees_with_quadrature_where_walks_do_not(monkeypatch):
+    rng = np.random.default_rng(5)
+    draws = [one_unit(rng, 10, precision=400.0, unit_precision=1.0)]
+    model = model_of(draws, np.zeros(10), np.ones(10))
+    x = model.sample(8, random_state=6)
+    truth = np.array([posterior(draws[0], row)[0] for row in x])
+    np.testing.assert_allclose(model.score_samples(x), truth, atol=0.15)
+    monkeypatch.setitem(predictive.DENSITY, "walks", predictive.Effort(1, 25, 1))  # as many walks as were annealed
+    assert (truth - model.score_samples(x, method="walks")).mean() > 1.0
+
+
+def test_fantasies_have_the_density_of_score_samples(monkeypatch):
+    monkeypatch.setitem(predictive.DENSITY, "walks", predictive.Effort(2, 2000, 1))
+    draws = two_networks(7)
+    check(cells(model_of(draws, MEAN, SD), model_of(draws, MEAN, SD)))
+    check_caught(cells(model_of(draws, MEAN, SD), model_of(draws[:1], MEAN, SD)))
+
+
+def cells(model, other):
+    """χ² of fantasies of one model on a 6 × 6 grid against the density of another."""
+    points, area = grid(60)
+    mass = (np.exp(other.score_samples(points)) * area).reshape(6, 10, 6, 10).sum(axis=(1, 3))
+    fantasy = model.sample(4000, random_state=8)
+    edges = [m + s * np.linspace(-9, 9, 7) for m, s in zip(MEAN, SD, strict=True)]
+    counts = np.histogram2d(fantasy[:, 0], fantasy[:, 1], edges)[0]
+    assert counts.sum() == 4000
+    return {"cells": cells_p_value(counts.ravel(), mass.ravel())}
+
+
+def ranks(draws, n=300, **options):
+    """Imputed values of a column given the other, through the exact distribution function of the right network."""
+    model, rng = model_of(draws, MEAN, SD), np.random.default_rng(9)
+    z = rng.normal(size=(4, 2))
+    x = np.array(MEAN) + np.array(SD) * z
+    x[:, 1] = np.nan
+    filled = model.impute(x, draws=n, random_state=10, **options)
+    np.testing.assert_array_equal(filled.draws[:, :, 0], np.broadcast_to(x[:, 0], (n, 4)))
+    np.testing.assert_allclose(filled.mean, filled.draws.mean(axis=0))
+    p_values = {}
+    for t in range(4):
+        values = (filled.draws[:, t, 1] - MEAN[1]) / SD[1]
+        logs, cdf = [], []
+        for draw in draws:
+            log_seen, u, weights = posterior(draw, np.array([z[t, 0], np.nan]))
+            means = draw.node["bias"][1] + draw.edge["weight"][1] * u[::20]
+            each = stats.norm.cdf((values[:, None] - means) * draw.node["precision"][1] ** 0.5)
+            logs.append(log_seen)
+            cdf.append(each @ weights[::20] / weights[::20].sum())
+        share = np.exp(logs - np.max(logs)) / np.exp(logs - np.max(logs)).sum()
+        p_values[f"row {t}"] = stats.kstest(np.array(cdf).T @ share, "uniform").pvalue
+    return p_values
+
+
+@pytest.mark.parametrize("method", ["walks", "annealed"])
+def test_imputed_values_have_their_exact_conditional_law(method):
+    check(ranks(two_networks(11)[:1], method=method))
+
+
+def test_new_rows_weigh_the_networks_by_what_they_say_of_them():
+    far, near = two_networks(12)
+    far.node["bias"][0] += 3.0  # this network finds the rows less likely
+    check(ranks([far, near], n=600))
+
+
+def test_wrong_imputations_are_caught(monkeypatch):
+    unweighted = mutant("walks", ("if luck[t, r] * total < weight:", "if r == 0:"))
+    monkeypatch.setattr(walks, "given_afresh", unweighted.given_afresh)
+    check_caught(ranks(two_networks(11)[:1], n=600))
+
+
+def test_networks_that_are_not_weighed_are_caught(monkeypatch):
+    far, near = two_networks(12)
+    far.node["bias"][0] += 3.0
+    original = predictive.picked
+    monkeypatch.setattr(predictive, "picked", lambda rng, logs: original(rng, np.zeros_like(logs)))
+    check_caught(ranks([far, near], n=600))
+
+
+def twins(n=600):
+    """p-value of no correlation between the values imputed for two equal rows of the training table."""
+    model = model_of(two_networks(17)[:1], MEAN, SD)
+    model._training = np.array([[MEAN[0] + SD[0], np.nan]] * 2)
+    values = model.impute(draws=n, method="annealed", random_state=18).draws[:, :, 1]
+    return {"correlation": stats.pearsonr(*values.T).pvalue}
+
+
+def test_values_imputed_for_different_rows_are_independent(monkeypatch):
+    check(twins())
+
+    def shared(rng, net, points, powers, n_runs):
+        return walks.given(net, points, powers, *predictive._noise(rng, 3, (n_runs, powers.size - 1), len(points)))
+
+    monkeypatch.setattr(walks, "given_afresh", shared)
+    check_caught(twins())
+
+
+def test_features_are_mean_outputs():
+    draws, rng = two_networks(13)[:1], np.random.default_rng(14)
+    z = rng.normal(size=(5, 2))
+    z[2, 0] = np.nan
+    features = model_of(draws, [0.0, 0.0], [1.0, 1.0]).transform(z)
+    truth = [weights @ u for _, u, weights in (posterior(draws[0], row) for row in z)]
+    assert features.shape == (5, 1)
+    np.testing.assert_allclose(features[:, 0], truth, atol=0.04)
+    assert np.ptp(truth) > 0.1
+
+
+def test_annealed_features_agree_with_walks():
+    rng = np.random.default_rng(15)
+    draw = one_unit(rng, 6)
+    model = model_of([draw], np.zeros(6), np.ones(6))
+    x = model.sample(4, random_state=0)
+    truth = [weights @ u for _, u, weights in (posterior(draw, row) for row in x)]
+    np.testing.assert_allclose(model.transform(x)[:, 0], truth, atol=0.05)
+
+
+def test_the_error_of_the_density_is_that_of_its_walks():
+    """Over seeds, the estimate of the density itself is unbiased."""
+    draws = two_networks(16)
+    x = np.array([[3.2, 1.0]])
+    model = model_of(draws, MEAN, SD)
+    ratio = np.exp([model.score_samples(x, seed=s)[0] - exact(draws, x)[0] for s in range(100)])
+    check({"mean": z_p_value(ratio.mean(), 1.0, ratio.std() / 10)})
+    wrong = ratio * np.exp(0.05)
+    check_caught({"mean": z_p_value(wrong.mean(), 1.0, wrong.std() / 10)})

@@ -1,0 +1,292 @@
+"""SigmoidNetwork as an estimator: tables in, scikit-learn's conventions, time limits, and what it says of bad input."""
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import chefs
+from chefs import ChefsProcess, SigmoidNetwork
+from chefs.network import predictive
+from chefs.network.start import GradientStart
+from tests.networks import model_of, one_unit
+from tests.runs import same_draws
+
+TINY = {"draws": 4, "warmup": 3, "chains": 1, "start": "empty", "random_state": 0, "n_jobs": 1, "progress": False}
+
+
+@pytest.fixture(autouse=True)
+def _brief(monkeypatch):
+    monkeypatch.setitem(predictive.DENSITY, "walks", predictive.Effort(4, 20, 1))
+    monkeypatch.setitem(predictive.DENSITY, "annealed", predictive.Effort(4, 1, 10))
+    monkeypatch.setitem(predictive.CONDITIONAL, "walks", predictive.Effort(4, 20, 1))
+    monkeypatch.setitem(predictive.CONDITIONAL, "annealed", predictive.Effort(4, 1, 10))
+
+
+def curve(seed=0, n=60):
+    """Two columns, the second a bent function of the first."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-2, 2, n)
+    return np.stack([x, 5 / (1 + np.exp(-3 * x)) + 0.3 * rng.normal(size=n)], axis=1)
+
+
+def tiny(**options):
+    return SigmoidNetwork(**{**TINY, **options})
+
+
+@parametrize_with_checks([tiny()])
+@pytest.mark.filterwarnings("ignore:column . of X holds only 0 and 1:UserWarning")
+def test_conventions_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_clone_parameters_and_pickle():
+    model = tiny(prior=ChefsProcess(2.0, 1.0, 1.0), orders=[0.0, 1.0], max_hidden=3)
+    assert clone(model).get_params() == model.get_params()
+    assert model.set_params(draws=2).draws == 2
+    model.fit(curve())
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.score_samples(curve()), model.score_samples(curve()))
+    assert set(model.trace_.scalar("alpha")) == {2.0}  # hyperparameters of a prior that is given stay
+    assert len(set(tiny().fit(curve()).trace_.scalar("alpha"))) == 4
+
+
+def test_pipeline():
+    pipeline = make_pipeline(StandardScaler(), tiny(draws=20, warmup=20)).fit(curve())
+    assert pipeline.score_samples(curve()).shape == (60,)
+    features = pipeline.transform(curve())
+    assert features.shape == (60, pipeline[-1].trace_.most_probable().n_hidden)
+    assert len(pipeline[-1].get_feature_names_out()) == features.shape[1]
+    assert ((features >= 0) & (features <= 1)).all()
+
+
+def test_the_same_seed_gives_the_same_model():
+    a, b, c = (tiny(random_state=seed).fit(curve()) for seed in (1, 1, 2))
+    assert same_draws(a.trace_, b.trace_)
+    np.testing.assert_array_equal(a.sample(5, random_state=3), b.sample(5, random_state=3))
+    assert (a.sample(5, random_state=3) != c.sample(5, random_state=3)).all()
+    old = tiny(random_state=np.random.RandomState(0)).fit(curve())
+    assert len(old.trace_) == 4
+
+
+def test_frames_give_names_orders_and_edges():
+    frame = pd.DataFrame(curve(), columns=["dose", "effect"])
+    model = tiny(orders={"dose": 1.0}, required=[("dose", "effect")]).fit(frame)
+    assert list(model.feature_names_in_) == model.trace_.names == ["dose", "effect"]
+    assert model.trace_.edge_probabilities()[0, 1] == 1.0
+    assert all(dag.order[0] == 1.0 and dag.order[1] == 0.0 for dag in model.trace_)
+    assert tiny(forbidden=[("dose", "effect")], orders=[1, 0]).fit(frame).trace_.edge_probabilities()[0, 1] == 0.0
+    free = tiny(orders=math.nan, draws=10).fit(frame)
+    assert len({dag.order[0] for dag in free.trace_}) > 1
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.score_samples(frame.rename(columns={"dose": "other"}))
+    with pytest.raises(ValueError, match="orders names the column 'dosage', but X has the columns dose, effect"):
+        tiny(orders={"dosage": 1.0}).fit(frame)
+    with pytest.raises(ValueError, match="orders names the column 'dose', but X has no column names"):
+        tiny(orders={"dose": 1.0}).fit(curve())
+    with pytest.raises(ValueError, match="one for each of the 2 columns"):
+        tiny(orders=[0.0, 0.0, 1.0]).fit(frame)
+
+
+def test_scaling_is_inside():
+    """Other units change the density by their Jacobian alone, and fantasies and imputations with them."""
+    x = curve()
+    factor = np.array([2.0**-10, 2.0**17])  # powers of two: the chain sees the same numbers to the last bit
+    a, b = tiny().fit(x), tiny().fit(factor * x)
+    assert same_draws(a.trace_, b.trace_)
+    np.testing.assert_allclose(b.score_samples(factor * x), a.score_samples(x) - np.log(factor).sum())
+    np.testing.assert_allclose(b.sample(9, random_state=0), factor * a.sample(9, random_state=0))
+    np.testing.assert_array_equal((b.mean_, b.scale_), (factor * a.mean_, factor * a.scale_))
+    assert np.abs(a.score_samples(x) - b.score_samples(factor * x)).min() > 1
+
+
+def test_missing_entries_are_imputed():
+    x = curve()
+    holes = x.copy()
+    holes[::3, 1] = np.nan
+    holes[1, 0] = np.nan
+    model = tiny(orders=[1.0, 0.0], draws=60, warmup=60).fit(holes)
+    filled = model.impute(draws=40, random_state=0)
+    seen = ~np.isnan(holes)
+    assert filled.draws.shape == (40, 60, 2) and np.isfinite(filled.draws).all()
+    np.testing.assert_array_equal(filled.mean[seen], holes[seen])
+    gone = holes[:, 1] != holes[:, 1]
+    assert np.corrcoef(filled.mean[gone, 1], x[gone, 1])[0, 1] > 0.8
+    assert filled.draws[:, gone, 1].std(axis=0).min() > 0
+    new = np.array([[-2.0, np.nan], [2.0, np.nan], [0.0, 2.5]])
+    low, high, whole = model.impute(new, draws=40, random_state=0).mean
+    assert low[1] + 2 < high[1]
+    assert whole.tolist() == [0.0, 2.5]
+    assert np.isfinite(model.score_samples(holes)).all()
+    with pytest.raises(ValueError, match="the training table has no missing entries"):
+        tiny().fit(x).impute()
+
+
+def test_fantasies_use_every_draw_and_chain():
+    """Two networks far apart, one in each chain: half of the points come from each."""
+    rng = np.random.default_rng(1)
+    left, right = one_unit(rng, 2), one_unit(rng, 2)
+    left.node["bias"][:2] -= 50
+    right.node["bias"][:2] += 50
+    points = model_of([left, right], [0.0, 0.0], [1.0, 1.0]).sample(100, random_state=0)
+    assert (points[:, 0] < 0).sum() == 50
+
+
+def test_features_are_those_of_the_most_frequent_structure():
+    """One network without its last edge, two with it: the second or third draw is shown, and its unit's output."""
+    rng = np.random.default_rng(2)
+    rare, common, also = (one_unit(rng, 2) for _ in range(3))
+    rare = rare._replace(parent=rare.parent[:1], child=rare.child[:1], edge={"weight": rare.edge["weight"][:1]})
+    model = model_of([rare, common, also], [0.0, 0.0], [1.0, 1.0])
+    chain, draw = model.trace_.most_probable_draw()
+    assert chain in (1, 2) and draw == 0
+    alone = model_of([[rare, common, also][chain]], [0.0, 0.0], [1.0, 1.0])
+    np.testing.assert_array_equal(model.transform(np.zeros((1, 2))), alone.transform(np.zeros((1, 2))))
+    assert model.get_feature_names_out().tolist() == ["sigmoidnetwork0"]
+
+
+def test_minutes_stop_a_fit_with_what_was_reached(tmp_path):
+    model = tiny(draws=10**6, warmup=10**6, chains=2, minutes=0.02, checkpoint=tmp_path / "run").fit(curve())
+    assert all(0 < len(chain) < 10**6 for chain in model.trace_.chains)
+    assert max(stats["seconds"] for stats in model.trace_.stats) < 5
+    assert np.isfinite(model.score(curve()))
+    loaded = SigmoidNetwork.load(tmp_path / "run")
+    assert same_draws(loaded.trace_, model.trace_)
+    np.testing.assert_array_equal(loaded.score_samples(curve()), model.score_samples(curve()))
+    with pytest.raises(ValueError, match="give the rows to impute"):
+        loaded.impute()
+    longer = chefs.resume(tmp_path / "run", minutes=0.03, progress=False)
+    assert len(longer) > len(loaded.trace_)
+    np.testing.assert_array_equal(SigmoidNetwork.load(tmp_path / "run").mean_, model.mean_)
+
+
+def test_a_start_by_gradient_takes_its_share_of_the_time():
+    """Of an hour that two chains share, one after the other: 35 % of half of it."""
+    prior, low = ChefsProcess(), np.zeros(2)
+    timed = tiny(start="gradient", minutes=60.0, max_hidden=3, chains=2)
+    assert timed._start(prior, low) == GradientStart(3, seconds=630.0)
+    assert tiny(start="gradient")._start(prior, low) == GradientStart()
+    assert tiny(start="gradient")._start(prior, np.array([0.0, 1.0])) is None
+    assert tiny(start="gradient", max_hidden=0)._start(prior, low) is None
+    fitted = tiny(start=GradientStart(3, 20), warmup=0, draws=1).fit(curve())
+    assert fitted.trace_.n_edges[0] > 3
+
+
+def test_load_says_what_is_not_a_model(tmp_path):
+    kernel = chefs.PriorKernel(ChefsProcess(), 2)
+    chefs.sample(np.random.default_rng(0), kernel, draws=1, chains=1, progress=False, checkpoint=tmp_path / "other")
+    with pytest.raises(ValueError, match="does not hold a SigmoidNetwork"):
+        SigmoidNetwork.load(tmp_path / "other")
+
+
+def test_every_move_is_accounted_for():
+    (stats,) = tiny().fit(curve()).trace_.stats
+    assert {"edge", "birth", "order", "hamiltonian"} <= set(stats["moves"])
+    assert all(0 <= move["accepted"] <= move["made"] and move["seconds"] > 0 for move in stats["moves"].values())
+    assert stats["seconds"] > 0
+    without = tiny(moves=("edge", "order", "precision")).fit(curve()).trace_
+    assert set(without.stats[0]["moves"]) == {"edge", "order", "precision"} and without.n_hidden.max() == 0
+    assert "weighted edge" in tiny(moves="paper").fit(curve()).trace_.stats[0]["moves"]
+
+
+BAD = {
+    "a constant column": (lambda x: np.insert(x, 1, 3.0, axis=1), "column 1 of X has one value in all rows"),
+    "constant where seen": (lambda x: np.insert(x, 2, [3.0, math.nan] * 30, axis=1), "column 2 of X has one value"),
+    "one row": (lambda x: x[:1], "minimum of 2 is required"),
+    "an infinity": (lambda x: np.append(x, [[math.inf, 0]], axis=0), "column 0 of X has an infinite value"),
+    "strings": (lambda x: x.astype(str).astype(object), "column 0 of X holds text"),
+    "a column of strings": (lambda x: pd.DataFrame({"a": x[:, 0], "b": ["low"] * 60}), "column b of X holds text"),
+    "a list with text": (lambda x: [[a, "high"] for a, _ in x.tolist()], "column 1 of X holds text"),
+    "an empty column": (lambda x: np.insert(x, 1, math.nan, axis=1), "column 1 of X has no values at all"),
+    "numbers too large": (lambda x: x * [8e307, 1], "column 0 of X has numbers too large"),
+    "one dimension": (lambda x: x[:, 0], "Expected 2D array"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_tables_are_explained(name):
+    make, sentence = BAD[name]
+    with pytest.raises(ValueError, match=sentence):
+        tiny().fit(make(curve()))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"start": "warm"}, "start must be 'gradient', 'empty' or a network"),
+        ({"draws": 0}, "draws must be a whole number, at least 1"),
+        ({"chains": 0}, "chains must be a whole number, at least 1"),
+        ({"minutes": -1.0}, "minutes must be positive"),
+        ({"random_state": "seven"}, "random_state must be None, a seed or a generator"),
+        ({"moves": ("leap",)}, "moves must be"),
+        ({"orders": 2.0}, r"\[0, 1\]"),
+        ({"required": [("dose", "effect")]}, "required"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_bad_settings_are_explained(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        tiny(**options).fit(curve())
+
+
+def test_bad_questions_are_explained():
+    model = tiny().fit(curve())
+    for call in (model.score_samples, model.transform, model.impute):
+        with pytest.raises(ValueError, match="X has 3 features, but SigmoidNetwork is expecting 2"):
+            call(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="n_samples must be a whole number"):
+        model.sample(0)
+    with pytest.raises(ValueError, match="draws must be a whole number"):
+        model.impute(curve(), draws=1.5)
+    with pytest.raises(ValueError, match="effort must be a whole number"):
+        model.score_samples(curve(), effort=0)
+    with pytest.raises(ValueError, match="method must be"):
+        model.score_samples(curve(), method="magic")
+
+
+def test_zeros_and_ones_give_a_warning():
+    x = np.column_stack([curve(), np.arange(60) % 2])
+    with pytest.warns(UserWarning, match="column 2 of X holds only 0 and 1, but the model is continuous"):
+        tiny().fit(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tiny().fit(x + np.array([0, 0, 1]))  # ones and twos may be anything
+
+
+def adversarial():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 2))
+    return {
+        "heavy tails": 1e6 * rng.standard_cauchy((80, 2)) ** 3,
+        "duplicated rows": np.repeat(x[:2], 40, axis=0),
+        "exact collinearity": np.column_stack([x, x[:, 0] - 2 * x[:, 1], 3 * x[:, 0]]),
+        "more columns than rows": rng.normal(size=(3, 8)),
+        "a spike and an outlier": np.append(np.zeros((79, 2)) + 1e-9 * x[:79], [[1e6, -1e6]], axis=0),
+        "hardly anything seen": np.where(rng.random((80, 3)) < 0.9, np.nan, rng.normal(size=(80, 3))),
+    }
+
+
+@pytest.mark.parametrize("name", adversarial())
+def test_adversarial_tables_end_with_finite_numbers(name):
+    x = adversarial()[name]
+    model = tiny(draws=40, warmup=40, prior=ChefsProcess(1.0, 3.0, 1.0)).fit(x)
+    (chain,) = model.trace_.chains
+    for values in (*chain.scalars.values(), *chain.node.values(), *chain.edge.values()):
+        assert np.isfinite(values).all()
+    assert np.isfinite(model.sample(50, random_state=0)).all()
+    assert np.isfinite(model.score_samples(x)).all()
+
+
+def test_importing_chefs_does_not_load_scikit_learn():
+    import subprocess
+    import sys
+
+    code = "import sys, chefs; assert not {'sklearn', 'pandas', 'numba'} & set(sys.modules); chefs.SigmoidNetwork"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,82 @@
+"""The experiment on recovery: its networks, how it compares, and that it resumes."""
+
+import json
+
+import numpy as np
+
+from chefs import Dag
+from chefs.experiments.recovery import agreement, child_sets, data_of, main, summary, truth
+
+
+def star(*sets, n_observed, hidden_edge=False):
+    """A network with these sets of observed children."""
+    n = n_observed + len(sets)
+    edges = np.zeros((n, n), dtype=bool)
+    for k, children in enumerate(sets):
+        edges[n_observed + k, list(children)] = True
+    edges[n - 1, n_observed] |= hidden_edge
+    return Dag(edges, np.concatenate([np.zeros(n_observed), np.arange(1, len(sets) + 1) / (n + 1)]), n_observed)
+
+
+def test_networks_are_as_described():
+    shared = []
+    for seed in range(40):
+        n_hidden = 1 + seed % 4
+        dag = truth(np.random.default_rng(seed), n_hidden)
+        n_parents = dag.edges.sum(axis=0)[: dag.n_observed]
+        assert dag.n_hidden == n_hidden
+        assert not dag.edges[:, dag.n_observed :].any()
+        assert n_parents.min() == 1
+        own = (dag.edges[dag.n_observed :, : dag.n_observed] & (n_parents == 1)).sum(axis=1)
+        assert set(own) <= {2, 3}
+        shared.append(int((n_parents > 1).sum()))
+        assert n_parents.max() <= 2
+        assert n_hidden > 1 or shared[-1] == 0
+    assert set(shared) == {0, 1}
+
+
+def test_data_correlate_exactly_where_units_are_shared():
+    dag = star((0, 1), (2, 3, 4), n_observed=5)
+    data = data_of(np.random.default_rng(0), dag, 5000)
+    assert np.allclose(data.mean(axis=0), 0)
+    assert np.allclose(data.std(axis=0), 1)
+    together = dag.edges[5:, :5].T.astype(int) @ dag.edges[5:, :5] > 0
+    assert ((np.abs(np.corrcoef(data.T)) > 0.3) == together).all()
+
+
+def test_agreement_matches_units_so_that_most_edges_are_found():
+    dag = star((0, 1, 2), (3, 4), n_observed=5)
+    found = star((3,), (3, 4, 0), (0, 1), n_observed=5, hidden_edge=True)
+    assert agreement(dag, found) == {
+        "true_edges": 5,
+        "edges_found": 4,
+        "false_edges": 3,  # the unit with one child, 0 of the second, and the edge between units
+        "false_sharing_edges": 2,
+        "sets_found": 0,
+    }
+    assert agreement(dag, star((3, 4), (0, 1, 2), n_observed=5))["sets_found"] == 2
+    assert agreement(dag, Dag(np.zeros((5, 5), dtype=bool), np.zeros(5), 5))["edges_found"] == 0
+    assert child_sets(found) == [[-1, 0, 1], [0, 3, 4]]
+
+
+def test_a_small_run_is_kept_and_not_made_again(tmp_path, capsys):
+    given = ["--out", str(tmp_path), "--hidden", "1", "--draws", "1", "--points", "200", "--seconds", "0.5"]
+    main(given)
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files == ["fixed-1-0.json", "paper-1-0.json"]
+    before = [(tmp_path / name).read_bytes() for name in files]
+    main(given)
+    assert [(tmp_path / name).read_bytes() for name in files] == before
+    result = json.loads(before[0])
+    assert np.allclose([sum(result["posterior"]), sum(result["posterior_sharing"])], 1)
+    assert result["n_draws"] > 1
+    assert result["p_right"] == (result["posterior"] + [0, 0])[1]
+    assert 0 <= result["edges_found"] <= result["true_edges"]
+    rows = summary(tmp_path).splitlines()
+    assert [row.split(" | ")[:3] for row in rows[2:]] == [
+        ["| paper", "1", "1"],
+        ["| paper", "all", "1"],
+        ["| fixed", "1", "1"],
+        ["| fixed", "all", "1"],
+    ]
+    assert rows[-1] in capsys.readouterr().out

@@ -1,0 +1,128 @@
+"""The stochastic-gradient start: its gradient, its walks, and what a chain makes of it."""
+
+import math
+
+import numpy as np
+import pytest
+
+from chefs import ChefsProcess
+from chefs.buffets import CascadingBuffet
+from chefs.datasets import moons
+from chefs.network.kernel import NetworkKernel
+from chefs.network.start import Fit, GradientStart, Layers, as_start, gradient, log_weights, random_layers, walk
+
+H, D, S, B = 4, 3, 50, 20
+
+
+def small(seed):
+    rng = np.random.default_rng(seed)
+    layers = Layers(*(p.astype(np.float64) for p in random_layers(rng, H, D)))
+    x = rng.normal(size=(B, D))
+    seen = (rng.random((B, D)) > 0.2).astype(np.float64)
+    return layers, rng.normal(size=(H, S)), x, seen
+
+
+def objective(layers, noise, x, seen, n_points):
+    """What `gradient` is the gradient of, the obvious way."""
+    means = walk(layers, noise)[1]
+    rho = np.exp(layers.log_rho[H:])
+    density = 0.0
+    for t in range(B):
+        logs = [
+            sum(0.5 * math.log(rho[d]) - 0.5 * rho[d] * (x[t, d] - means[d, s]) ** 2 for d in range(D) if seen[t, d])
+            for s in range(S)
+        ]
+        density += np.logaddexp.reduce(logs) - math.log(S)
+    prior = -0.5 * (layers.weights**2).sum() - 0.5 * (layers.bias**2).sum()
+    return n_points * density / B + prior + (0.5 * layers.log_rho - 0.5 * np.exp(layers.log_rho)).sum(), density / B
+
+
+def test_gradient_is_that_of_finite_differences_with_missing_entries():
+    layers, noise, x, seen = small(1)
+    slope, value = gradient(layers, noise, x, seen, 200)
+    assert value == pytest.approx(objective(layers, noise, x, seen, 200)[1])
+    for p, (array, by) in enumerate(zip(layers, slope, strict=True)):
+        for index in np.ndindex(array.shape):
+            if p == 0 and index[1] >= index[0]:
+                assert by[index] == 0  # no unit is above itself
+                continue
+            ends = []
+            for sign in (1, -1):
+                array[index] += sign * 1e-5
+                ends.append(objective(layers, noise, x, seen, 200)[0])
+                array[index] -= sign * 1e-5
+            assert by[index] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-4, abs=1e-3)
+
+
+def test_log_weights_leave_missing_entries_out():
+    layers, noise, x, seen = small(2)
+    means = walk(layers, noise)[1]
+    logs = log_weights(layers.log_rho[H:], means, x, seen)
+    x[seen == 0] = 17.0
+    assert np.allclose(log_weights(layers.log_rho[H:], means, x, seen), logs)
+
+
+def test_a_fit_finds_two_moons():
+    """The estimated density rises well above that of the best Gaussian, −(1 + log 2π) plus its log determinant."""
+    x = moons(np.random.default_rng(3), 500)
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    gaussian = -1.0 - 0.5 * np.linalg.slogdet(np.cov(z.T))[1]  # without log 2π, as in `gradient`
+    fit = Fit(np.random.default_rng(4), z, 10)
+    fit.run(1500, 0.0, 1.0)
+    assert fit.value > gaussian + 0.3
+
+
+def test_a_start_keeps_the_data_and_puts_every_point_on_a_walk():
+    rng = np.random.default_rng(5)
+    layers, _, x, seen = small(5)
+    x[seen == 0] = np.nan
+    start = as_start(rng, layers, x)
+    assert start.dag.n_hidden == H and start.dag.n_edges == H * (H - 1) // 2 + H * D
+    assert np.isfinite(start.a).all() and np.array_equal(start.a[:D].T[seen == 1], x[seen == 1])
+    assert np.allclose(start.rho, np.exp(np.concatenate([layers.log_rho[H:], layers.log_rho[:H]])))
+
+
+def test_a_chain_begins_where_the_fit_ended_and_each_at_its_own():
+    data = np.random.default_rng(6).normal(size=(60, 2))
+    data[0, 1] = np.nan
+    kernel = NetworkKernel(ChefsProcess(), [0.0, 0.0], data, start=GradientStart(n_hidden=3, n_steps=40, n_tries=2))
+    first, again, other = (kernel.init(np.random.default_rng(seed)).network for seed in (7, 7, 8))
+    assert first.graph.size[0] == 5
+    assert np.array_equal(first.a, again.a) and not np.array_equal(first.a, other.a)
+    assert np.isfinite(first.a).all()
+    _, info = kernel.step(np.random.default_rng(9), kernel.init(np.random.default_rng(7)))
+    assert info.tally[:, 0].min() > 0 and (info.seconds > 0).all()
+
+
+def test_a_start_stops_when_its_time_is_up(monkeypatch):
+    """A clock that a look at moves on by a second: 12 seconds are two steps for each try and six for the best."""
+    ticks = iter(range(1000))
+    monkeypatch.setattr("chefs.network.start.time.monotonic", lambda: float(next(ticks)))
+    steps = []
+    run = Fit.run
+    monkeypatch.setattr(Fit, "run", lambda self, *given: (run(self, *given), steps.append(self.n_done)))
+    GradientStart(n_hidden=2, n_steps=1000, seconds=12)(np.random.default_rng(0), np.zeros((9, 2)))
+    assert steps == [1, 1, 1, 6]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: GradientStart(n_hidden=0), "n_hidden of the start must be a whole number, at least 1"),
+        (lambda: GradientStart(n_steps=1.5), "n_steps of the start must be a whole number"),
+        (lambda: GradientStart(seconds=0), "seconds of the start must be positive"),
+        (lambda: kernel_with(observed=[0.0, 0.5]), "all observed nodes at order 0"),
+        (lambda: kernel_with(prior=CascadingBuffet(1.0, 1.0)), "is for a ChefsProcess"),
+        (lambda: kernel_with(max_hidden=3), "start has 20 hidden nodes where max_hidden is 3"),
+        (lambda: kernel_with(start="gradient"), "start must be a Start, a GradientStart or None"),
+        (lambda: kernel_with(moves=("edge", "jump")), "moves must be 'paper' or some of edge, birth"),
+        (lambda: kernel_with(moves=()), "moves must be 'paper' or some of"),
+    ],
+)  # fmt: skip
+def test_bad_starts_and_moves_are_one_sentence(call, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        call()
+
+
+def kernel_with(prior=None, observed=(0.0, 0.0), start=None, **options):
+    return NetworkKernel(prior or ChefsProcess(), observed, np.zeros((5, 2)), start=start or GradientStart(), **options)
