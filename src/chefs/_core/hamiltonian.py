@@ -100,7 +100,8 @@ def slope_of(state):
         mass[k] = rho
         by_a[k] = -rho * r[k]
         if graph.n_children[k] > 0:
-            mass[k] += 0.04 * np.dot(pull[:, rows_at[k]], weights[:, rows_at[k]])
+            for c in range(n):
+                mass[k] += 0.04 * pull[c, rows_at[k]] * weights[c, rows_at[k]]
             through_sigmoid(by_a[k], by_u[rows_at[k]], u[rows_at[k]])
         if k < n_observed:
             by_a[k] *= state.missing[k]
