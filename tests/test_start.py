@@ -5,13 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from chefs import ChefsProcess
+from chefs import ChefsProcess, Dag
 from chefs.buffets import CascadingBuffet
 from chefs.datasets import moons
 from chefs.network.kernel import NetworkKernel
-from chefs.network.start import Fit, GradientStart, Layers, as_start, gradient, log_weights, random_layers, walk
+from chefs.network.start import Fit, GradientStart, Layers, Start, as_start, gradient, log_weights, random_layers, walk
 
 H, D, S, B = 4, 3, 50, 20
+LONE = Dag(np.zeros((2, 2), dtype=bool), [0.0, 0.0], 2)
 
 
 def small(seed):
@@ -95,7 +96,7 @@ def test_a_chain_begins_where_the_fit_ended_and_each_at_its_own():
 
 
 def test_a_start_stops_when_its_time_is_up(monkeypatch):
-    """A clock that a look at moves on by a second: 12 seconds are two steps for each try and six for the best."""
+    """A clock that a look at moves on by a second: of 12 seconds each try has 2, and one step; the best has 6."""
     ticks = iter(range(1000))
     monkeypatch.setattr("chefs.network.start.time.monotonic", lambda: float(next(ticks)))
     steps = []
@@ -116,6 +117,12 @@ def test_a_start_stops_when_its_time_is_up(monkeypatch):
         (lambda: kernel_with(max_hidden=3), "start has 20 hidden nodes where max_hidden is 3"),
         (lambda: kernel_with(start="gradient"), "start must be a Start, a GradientStart or None"),
         (lambda: kernel_with(moves=("edge", "jump")), "moves must be 'paper' or some of edge, birth"),
+        (lambda: kernel_with(n_births=-1), "n_births must be a whole number, at least 0"),
+        (lambda: kernel_with(most_leapfrogs=0), "most_leapfrogs must be a whole number, at least 1"),
+        (lambda: NetworkKernel(ChefsProcess(), [0.0], np.zeros((0, 1))), "data must have at least one row"),
+        (lambda: NetworkKernel(ChefsProcess(), [0.0], np.full((2, 1), np.inf)), "finite or nan"),
+        (lambda: kernel_with(start=Start(LONE, np.zeros((2, 4)), np.ones(2))), "a column for each of the 5 points"),
+        (lambda: kernel_with(start=Start(LONE, np.zeros((2, 5)), -np.ones(2))), "a positive precision"),
         (lambda: kernel_with(moves=()), "moves must be 'paper' or some of"),
     ],
 )  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chefs import ChefsProcess, Hyperpriors
+from chefs import ChefsProcess, Dag, Hyperpriors
 from chefs._core import ancestral, hamiltonian, learn, network, paper
 from chefs._core.network import NetworkState, gram_of, log_likelihood, log_marginal, rows_of_parents
 from chefs._core.state import N_ACTIVE, N_OBSERVED
@@ -237,6 +237,38 @@ def test_errors_of_the_network_are_caught(name):
     check_caught(invariance(wrong, "observed at 0", seed=62, size=5_000))
 
 
+def test_what_no_birth_can_make_no_death_undoes():
+    """Units with an activation beyond all cells, and with a child so precise that there are too few cells."""
+    rng = np.random.default_rng(66)
+    for outlier, rho in ((12.0, 1.0), (0.0, 1e6)):
+        dag = Dag([[False, False], [True, False]], [0.0, 0.5], 1)
+        graph = state_of(dag, ChefsProcess(), [0.0], 1)
+        state = NetworkState(
+            graph, np.zeros((graph.order.size, 50)), np.ones(graph.order.size), np.zeros((1, 50), bool)
+        )
+        state.a[1] = rng.normal(size=50)
+        state.a[1, 0] += outlier
+        state.a[0] = 3.0 / (1.0 + np.exp(-state.a[1])) + rng.normal(size=50) / math.sqrt(rho)
+        state.rho[0] = rho
+        _, tried, accepted = learn.birth_moves(rng, state, 200, True)
+        assert tried == 200 and accepted == 0
+
+
+def test_every_draw_has_weights_of_its_own():
+    """The bias of a lone node over draws, less its mean and over its sd given the precision, is N(0, 1)."""
+    data = np.random.default_rng(67).normal(size=(10, 1))
+    kernel = NetworkKernel(ChefsProcess(), [0.0], data, max_hidden=0)
+    rng = np.random.default_rng(68)
+    state, noise = kernel.init(rng), []
+    for _ in range(500):
+        state, _ = kernel.step(rng, state)
+        draw = kernel.draw(state)
+        rho = draw.node["precision"][0]
+        noise.append((draw.node["bias"][0] - rho * data.sum() / (10 * rho + 1)) * math.sqrt(10 * rho + 1))
+    check({"noise": float(stats.kstest(noise, "norm").pvalue)})
+    check_caught({"noise of one seed": float(stats.kstest(np.full(500, noise[0]), "norm").pvalue)})
+
+
 # The model against brute force -----------------------------------------------------------------------------------------
 
 
@@ -284,7 +316,7 @@ def test_gradient_is_that_of_finite_differences():
 
 
 def test_posterior_odds_of_a_hidden_unit_by_quadrature():
-    """One point, one observed node: p(data | no unit) against p(data | one unit), everything integrated over.
+    """Two points, one observed node: p(data | no unit) against p(data | one unit), everything integrated over.
 
     The chain with at most one hidden unit must visit the two models with the odds that brute force gives.
     """

@@ -76,7 +76,8 @@ def activations(rng, new, child_rho, residual, a, drawing):
     """Draw (or, where not `drawing`, only score) the activations of a new unit given the residuals of its child.
 
     Each point has its own density over cells, proportional to N(z) exp(−½ ρ (e − w (u − E[u]))²) at their middles.
-    Returns Σ_t log [p(a_t) p(child_t | a_t) / q_t(a_t)]; −∞ where an activation lies outside all cells.
+    Returns Σ_t log [p(a_t) p(child_t | a_t) / q_t(a_t)]; −∞ where no birth could draw them: outside all cells, or where
+    more cells would be needed than there may be.
     """
     cuts = cells_of(new, child_rho)
     n = cuts.size - 1
@@ -179,7 +180,10 @@ def try_death(rng, state, gram, proposal):
     for t in range(residual.size):
         residual[t] += old.weight * (sigmoid(state.a[k, t]) - old.mean)
     log_ratio = proposal.log_ratio - log_matching(weights[0] + old.weight * old.mean, weights[0], rho, state.rho[i])
-    log_ratio -= activations(rng, old, state.rho[i], residual, state.a[k], False) - log_before(residual, rho)
+    score = activations(rng, old, state.rho[i], residual, state.a[k], False)
+    if score == -math.inf:
+        return False  # what no birth can make no death may undo
+    log_ratio -= score - log_before(residual, rho)
     if not math.log(1.0 - rng.random()) < log_ratio:
         return False
     last = state.graph.size[N_ACTIVE] - 1

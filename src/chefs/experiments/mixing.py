@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any, cast
@@ -74,7 +75,7 @@ def fit(name: str, variant: str, seed: int, n_chains: int, seconds: float, n_job
         pooled = rng.permutation(np.concatenate([run["points"][mark] for run in runs]))
         n = len(table.test)  # the distance depends on it: sets of any other size could not be compared
         sets = [table.mean + table.sd * pooled[s * n : (s + 1) * n] for s in range(min(N_SETS, len(pooled) // n))]
-        by_mark.append(distances(rng, table, sets))
+        by_mark.append(distances(rng, table, sets) if sets else math.nan)  # no chain had a network yet
     return {
         "data": name,
         "variant": variant,
@@ -108,6 +109,8 @@ def follow(kernel: NetworkKernel, rng: np.random.Generator, seconds: float) -> d
     names = kernel.move_names
     tally, spent, curve, measured = np.zeros((len(names), 2), np.int64), np.zeros(len(names)), [], 0.0
     while (now := time.process_time() - begin - measured) < seconds or len(made) < 2:
+        if state.adapting and now > (start + seconds) / 2:
+            state = kernel.freeze(state)
         state, info = kernel.step(rng, state)
         assert info.seconds is not None
         tally += info.tally
@@ -128,10 +131,12 @@ def follow(kernel: NetworkKernel, rng: np.random.Generator, seconds: float) -> d
 
 
 def pooled_up_to(made: list[tuple[float, FloatArray]], end: float) -> FloatArray:
-    """Fantasies of the second half of the time after the start; where there is none yet, of the start."""
+    """Fantasies of the second half of the time from the start to `end`; of the start where there are no others."""
     begin = made[0][0]
-    kept = [points for when, points in made[1:] if (begin + end) / 2 <= when <= end] or [made[0][1]]
-    return np.concatenate(kept)
+    kept = [points for when, points in made[1:] if (begin + end) / 2 <= when <= end]
+    if not kept and begin <= end:
+        kept = [made[0][1]]
+    return np.concatenate([np.empty((0, made[0][1].shape[1])), *kept])
 
 
 def fantasy(rng: np.random.Generator, kernel: NetworkKernel, state: Any, n: int) -> FloatArray:

@@ -87,10 +87,26 @@ class NetworkKernel:
             raise ValueError(f"moves must be 'paper' or some of {', '.join(EVERY_MOVE)}; found {self.moves!r}")
         if not isinstance(self.data, np.ndarray) or self.data.ndim != 2 or self.data.shape[1] != self.n_observed:
             raise ValueError(f"data must be an array with a column for each of the {self.n_observed} observed nodes")
+        if not len(self.data) or np.isinf(self.data).any():
+            raise ValueError("data must have at least one row, and numbers that are finite or nan")
+        for name, least in (("n_births", 0), ("n_candidates", 1), ("n_trajectories", 0), ("most_leapfrogs", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(f"{name} must be a whole number, at least {least}; found {shown(value)}")
         if self.hyperpriors is not None and not isinstance(self.hyperpriors, Hyperpriors):
             raise TypeError(f"hyperpriors must be Hyperpriors or None; found {shown(self.hyperpriors)}")
         if isinstance(self.start, Start):
             self.limits.check(self.start.dag, self.prior)
+            n = self.start.dag.n_nodes
+            if (
+                self.start.a.shape != (n, len(self.data))
+                or self.start.rho.shape != (n,)
+                or not (self.start.rho > 0).all()
+            ):
+                raise ValueError(
+                    f"start must have a row of activations and a positive precision for each of its {n} nodes, "
+                    f"and a column for each of the {len(self.data)} points"
+                )
         elif self.start is not None:
             self._check_fitted(self.start)
 
@@ -208,7 +224,8 @@ class NetworkKernel:
         order, parent, child = unpack(network.graph)
         alpha, gamma, phi = network.graph.hyper.tolist()
         # A generator made from the state: a draw does not disturb the chain, and is the same whenever it is made.
-        rng = np.random.default_rng(network.a[:, 0].view(np.uint64))
+        rho = network.rho[: order.size]
+        rng = np.random.default_rng(np.concatenate([network.a[:, 0], rho, order, network.graph.hyper]).view(np.uint64))
         bias, weights = all_weights(rng, network, gram_of(network))
         scalars = {
             "alpha": alpha,
@@ -224,6 +241,6 @@ class NetworkKernel:
             parent,
             child,
             scalars,
-            {"bias": bias, "precision": network.rho[: order.size].copy()},
+            {"bias": bias, "precision": rho.copy()},
             {"weight": weights[child, parent]},
         )
