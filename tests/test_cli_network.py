@@ -8,6 +8,7 @@ import pytest
 from chefs import SigmoidNetwork, datasets
 from chefs.cli import main
 from chefs.cli_network import read_csv
+from chefs.network import estimator
 from chefs.network.estimator import have_compiled
 
 
@@ -80,6 +81,14 @@ def test_minutes(run, tmp_path):
         (("fit", "data.csv", "--out", "run", "--orders", "0,0,0"), "one for each of the 2 columns"),
         (("fit", "text.csv", "--out", "run"), "text.csv, line 3: 'low' is not a number"),
         (("fit", "ragged.csv", "--out", "run"), "ragged.csv, line 2 has 3 cells where the first has 2"),
+        (("fit", "blank.csv", "--out", "run"), "blank.csv, line 6: 'low' is not a number"),
+        (("fit", "infinite.csv", "--out", "run"), "column b of X has an infinite value"),
+        (("fit", "constant.csv", "--out", "run"), "column b of X has one value in all rows"),
+        (("fit", "latin.csv", "--out", "run"), "latin.csv is not a text in UTF-8: save it again with that encoding"),
+        (("fit", "twice.csv", "--out", "run"), "twice.csv has two columns named 'a': rename one"),
+        (("fit", "objects.npy", "--out", "run"), "objects.npy is not a table of numbers: write an array of floats"),
+        (("fit", "flat.npy", "--out", "run"), "flat.npy is not a table of numbers: write an array of floats"),
+        (("fit", "hollow.npy", "--out", "run"), "hollow.npy is not a table of numbers: write an array of floats"),
         (("fit", "empty.csv", "--out", "run"), "empty.csv is empty"),
         (("fit", "data.txt", "--out", "run"), "give a table as .csv or .npy"),
         (("fit", "data.csv", "--out", "run", "--minutes", "0"), "minutes must be positive"),
@@ -90,19 +99,29 @@ def test_minutes(run, tmp_path):
         (("demo", "--out", "full"), "is not replaced"),
     ],
 )
-def test_bad_input_is_one_sentence_and_leaves_nothing(run, tmp_path, arguments, sentence):
+def test_bad_input_is_one_sentence_and_leaves_nothing(run, tmp_path, monkeypatch, arguments, sentence):
     table(tmp_path / "data.csv")
     table(tmp_path / "text.csv", "a,b\n1,2\n2,low\n")
     table(tmp_path / "ragged.csv", "1,2\n1,2,3\n")
     table(tmp_path / "empty.csv", "")
+    table(tmp_path / "blank.csv", 'a,"b\nc"\n\n1,2\n\n2,low\n')
+    table(tmp_path / "infinite.csv", "a,b\n1,2\n2,inf\n")
+    table(tmp_path / "constant.csv", "a,b\n1,2\n2,2\n")
+    (tmp_path / "latin.csv").write_bytes("höhe,b\n1,2\n2,3\n".encode("latin-1"))
+    table(tmp_path / "twice.csv", "a,b, a\n1,2,3\n2,3,4\n")
+    np.save(tmp_path / "objects.npy", np.array([[1.0, None], [2.0, 3.0]], dtype=object))
+    np.save(tmp_path / "flat.npy", np.arange(4.0))
+    (tmp_path / "hollow.npy").touch()
     table(tmp_path / "data.txt")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "ring.png").write_text("mine")
-    before = {path: path.read_text() for path in tmp_path.rglob("*.*")}
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
+    if "full" not in arguments:  # that a folder is taken is seen when the run begins
+        monkeypatch.setattr(estimator, "have_compiled", lambda: pytest.fail("compiled before the input was checked"))
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert sentence in err and err.startswith("chefs: ") and err.count("\n") == 1
-    assert {path: path.read_text() for path in tmp_path.rglob("*.*")} == before
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
 
 
 def test_csv_with_and_without_names(tmp_path):

@@ -229,6 +229,7 @@ def test_baselines(name):
 
 BAD = {
     "unknown": (("rings",), {}, ("name", "rings", "ring, moons")),
+    "images": (("mnist",), {}, ("name", "mnist", "chefs.images.load")),
     "no text": ((3,), {}, ("name", "3")),
     "negative": (("ring", -1), {}, ("seed", "-1")),
     "half": (("ring", 0.5), {}, ("seed", "0.5")),

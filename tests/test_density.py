@@ -157,8 +157,31 @@ def test_networks_that_are_not_weighed_are_caught(monkeypatch):
     far, near = two_networks(12)
     far.node["bias"][0] += 3.0
     original = predictive.picked
-    monkeypatch.setattr(predictive, "picked", lambda rng, logs: original(rng, np.zeros_like(logs)))
+    monkeypatch.setattr(predictive, "picked", lambda rng, logs, n: original(rng, np.zeros_like(logs), n))
     check_caught(ranks([far, near], n=600))
+
+
+def test_few_draws_for_a_new_row_come_from_the_best_of_many_networks():
+    """One network of 100, in the middle of the trace, is near the row: each of three draws must find it."""
+    far, near = two_networks(12)
+    for draw, shift in ((far, 60.0), (near, -60.0)):
+        draw.node["bias"][:] += shift
+    model = model_of([far] * 50 + [near] + [far] * 49, MEAN, SD)
+    x = np.array([[MEAN[0] - 60.0 * SD[0], np.nan]])
+    values = (model.impute(x, draws=3, random_state=0).draws[:, 0, 1] - MEAN[1]) / SD[1]
+    assert values.shape == (3,) and (values < -30).all()
+
+
+@pytest.mark.parametrize("method", ["walks", "annealed"])
+def test_rows_farther_than_any_density_reaches_are_imputed_all_the_same(method):
+    model = model_of(two_networks(12), MEAN, SD)
+    x = np.array([[1e200, np.nan], [1e308, np.nan], [3.0, np.nan]])
+    filled = model.impute(x, draws=200, method=method, random_state=0)
+    assert np.isfinite(filled.draws).all()
+    assert model.score_samples(x, method=method)[:2].tolist() == [-np.inf, -np.inf]
+    numbers = predictive.picked(np.random.default_rng(0), np.full((4, 1), -np.inf), 4000)
+    check({"equal": cells_p_value(np.bincount(numbers[:, 0], minlength=4), np.full(4, 0.25))})
+    check_caught({"equal": cells_p_value(np.bincount(numbers[:, 0] // 2, minlength=4), np.full(4, 0.25))})
 
 
 def twins(n=600):
@@ -199,12 +222,17 @@ def test_annealed_features_agree_with_walks():
     np.testing.assert_allclose(model.transform(x)[:, 0], truth, atol=0.05)
 
 
-def test_the_error_of_the_density_is_that_of_its_walks():
-    """Over seeds, the estimate of the density itself is unbiased."""
+def unbiased():
+    """p-value of the mean over seeds of the estimated density itself, not of its logarithm, against quadrature."""
     draws = two_networks(16)
     x = np.array([[3.2, 1.0]])
-    model = model_of(draws, MEAN, SD)
-    ratio = np.exp([model.score_samples(x, seed=s)[0] - exact(draws, x)[0] for s in range(100)])
-    check({"mean": z_p_value(ratio.mean(), 1.0, ratio.std() / 10)})
-    wrong = ratio * np.exp(0.05)
-    check_caught({"mean": z_p_value(wrong.mean(), 1.0, wrong.std() / 10)})
+    model, truth = model_of(draws, MEAN, SD), exact(draws, x)[0]
+    ratio = np.exp([model.score_samples(x, seed=s)[0] - truth for s in range(100)])
+    return {"mean": z_p_value(ratio.mean(), 1.0, ratio.std() / 10)}
+
+
+def test_the_error_of_the_density_is_that_of_its_walks(monkeypatch):
+    check(unbiased())
+    timid = mutant("walks", ("a = mean + net.sd[i] * noise[i]", "a = mean + 0.9 * net.sd[i] * noise[i]"))
+    monkeypatch.setattr(walks, "log_mean_weights", timid.log_mean_weights)
+    check_caught(unbiased())

@@ -16,6 +16,7 @@ import chefs
 from chefs import ChefsProcess, SigmoidNetwork
 from chefs.network import predictive
 from chefs.network.start import GradientStart
+from chefs.sampling import Plan
 from tests.networks import model_of, one_unit
 from tests.runs import same_draws
 
@@ -129,6 +130,18 @@ def test_missing_entries_are_imputed():
         tiny().fit(x).impute()
 
 
+def test_what_is_masked_is_missing():
+    holes = curve()
+    holes[::3, 1] = np.nan
+    masked = np.ma.masked_invalid(np.where(np.isnan(holes), np.inf, holes))
+    a, b = tiny().fit(holes), tiny().fit(masked)
+    assert same_draws(a.trace_, b.trace_)
+    np.testing.assert_array_equal(b.score_samples(masked), a.score_samples(holes))
+    np.testing.assert_array_equal(*(model.impute(draws=3, random_state=0).mean for model in (a, b)))
+    whole = np.ma.array(np.arange(12).reshape(6, 2) % 5, mask=np.eye(6, 2))
+    np.testing.assert_allclose(tiny().fit(whole).mean_, whole.mean(axis=0).data)
+
+
 def test_fantasies_use_every_draw_and_chain():
     """Two networks far apart, one in each chain: half of the points come from each."""
     rng = np.random.default_rng(1)
@@ -152,16 +165,25 @@ def test_features_are_those_of_the_most_frequent_structure():
     assert model.get_feature_names_out().tolist() == ["sigmoidnetwork0"]
 
 
+def test_how_long_a_fit_goes_on_unless_told():
+    assert SigmoidNetwork()._plan() == Plan(1000, 1000, 1)
+    assert SigmoidNetwork(minutes=5)._plan() == Plan(10**6, 10**6, 1, 5.0)
+    assert SigmoidNetwork(minutes=5, draws=70, thin=2)._plan() == Plan(70, 10**6, 2, 5.0)
+
+
 def test_minutes_stop_a_fit_with_what_was_reached(tmp_path):
-    model = tiny(draws=10**6, warmup=10**6, chains=2, minutes=0.02, checkpoint=tmp_path / "run").fit(curve())
+    options = {"draws": None, "warmup": None, "chains": 2, "minutes": 0.02, "checkpoint": tmp_path / "run"}
+    model = tiny(**options).fit(curve())
     assert all(0 < len(chain) < 10**6 for chain in model.trace_.chains)
-    assert max(stats["seconds"] for stats in model.trace_.stats) < 5
+    # One after the other, so that each has half of the time: it was that which ended them, and not sooner.
+    assert min(stats["seconds"] for stats in model.trace_.stats) >= 0.6
     assert np.isfinite(model.score(curve()))
     loaded = SigmoidNetwork.load(tmp_path / "run")
     assert same_draws(loaded.trace_, model.trace_)
     np.testing.assert_array_equal(loaded.score_samples(curve()), model.score_samples(curve()))
-    with pytest.raises(ValueError, match="give the rows to impute"):
+    with pytest.raises(ValueError, match="loaded does not keep the training table: give the rows to impute as X"):
         loaded.impute()
+    assert loaded.impute([[0.0, np.nan]], draws=2).mean.shape == (1, 2)
     longer = chefs.resume(tmp_path / "run", minutes=0.03, progress=False)
     assert len(longer) > len(loaded.trace_)
     np.testing.assert_array_equal(SigmoidNetwork.load(tmp_path / "run").mean_, model.mean_)
@@ -177,6 +199,7 @@ def test_a_start_by_gradient_takes_its_share_of_the_time():
     assert tiny(start="gradient", max_hidden=0)._start(prior, low) is None
     fitted = tiny(start=GradientStart(3, 20), warmup=0, draws=1).fit(curve())
     assert fitted.trace_.n_edges[0] > 3
+    assert same_draws(*(tiny(start=start).fit(curve()).trace_ for start in (None, "empty")))
 
 
 def test_load_says_what_is_not_a_model(tmp_path):
@@ -204,6 +227,19 @@ BAD = {
     "strings": (lambda x: x.astype(str).astype(object), "column 0 of X holds text"),
     "a column of strings": (lambda x: pd.DataFrame({"a": x[:, 0], "b": ["low"] * 60}), "column b of X holds text"),
     "a list with text": (lambda x: [[a, "high"] for a, _ in x.tolist()], "column 1 of X holds text"),
+    "dates": (
+        lambda x: pd.DataFrame({"a": x[:, 0], "b": pd.date_range("2020", periods=60)}),
+        "column b of X holds dates",
+    ),
+    "dates in zones": (
+        lambda x: pd.DataFrame({"a": x[:, 0], "b": pd.date_range("2020", periods=60, tz="UTC")}),
+        "column b of X holds dates",
+    ),
+    "durations": (lambda x: x.astype("m8[s]"), "column 0 of X holds dates"),
+    "text beside numbers of the same name": (
+        lambda x: pd.DataFrame([["low", a] for a in x[:, 0]], columns=["a", "a"]),
+        "column a of X holds text",
+    ),
     "an empty column": (lambda x: np.insert(x, 1, math.nan, axis=1), "column 1 of X has no values at all"),
     "numbers too large": (lambda x: x * [8e307, 1], "column 0 of X has numbers too large"),
     "one dimension": (lambda x: x[:, 0], "Expected 2D array"),
@@ -227,12 +263,28 @@ def test_bad_tables_are_explained(name):
         ({"random_state": "seven"}, "random_state must be None, a seed or a generator"),
         ({"moves": ("leap",)}, "moves must be"),
         ({"orders": 2.0}, r"\[0, 1\]"),
+        (
+            {"orders": None},
+            "orders must be a number, or one for each of the 2 columns of X, nan where free; found None",
+        ),
+        ({"orders": [0.0, None]}, "orders must be a number"),
+        ({"orders": "1"}, "orders must be a number"),
         ({"required": [("dose", "effect")]}, "required"),
+        ({"required": [0]}, r"required must be a list of pairs \(parent, child\); found \[0\]"),
+        ({"forbidden": None}, r"forbidden must be a list of pairs \(parent, child\); found None"),
+        ({"prior": "ICP"}, "prior must be a ChefsProcess, a buffet or None; found 'ICP'"),
+        ({"moves": 3}, "moves must be None, 'paper' or a list of names of moves; found 3"),
+        ({"moves": [["edge"]]}, "moves must be None, 'paper' or a list of names"),
+        ({"max_hidden": "3", "start": "gradient"}, "max_hidden must be a whole number, at least 0; found '3'"),
+        ({"max_hidden": "3"}, "max_hidden must be"),
+        ({"n_jobs": "a"}, "n_jobs must be None or a whole number other than 0; found 'a'"),
+        ({"start": 3}, "start must be"),
+        ({"warmup": -1}, "warmup must be a whole number, at least 0"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_bad_settings_are_explained(options, sentence):
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
         tiny(**options).fit(curve())
 
 
@@ -247,8 +299,13 @@ def test_bad_questions_are_explained():
         model.impute(curve(), draws=1.5)
     with pytest.raises(ValueError, match="effort must be a whole number"):
         model.score_samples(curve(), effort=0)
+    for seed in (-1, None, "x"):
+        with pytest.raises(ValueError, match="seed must be a whole number, at least 0"):
+            model.score_samples(curve(), seed=seed)
     with pytest.raises(ValueError, match="method must be"):
         model.score_samples(curve(), method="magic")
+    with pytest.raises(ValueError, match="n_jobs must be None or a whole number"):
+        model.set_params(n_jobs="a").score_samples(curve())
 
 
 def test_zeros_and_ones_give_a_warning():

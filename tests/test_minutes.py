@@ -9,6 +9,7 @@ import chefs
 from chefs import progress as notes
 from chefs import sampling
 from chefs.kernels import Info
+from chefs.storage import Store
 from tests.runs import prior_kernel, same_draws
 
 
@@ -112,6 +113,40 @@ def test_a_run_in_a_folder_stops_and_goes_on_with_more_time(clock, tmp_path):
     for minutes, sentence in ((3, "at least 100"), (-1, "positive"), ("x", "positive")):
         with pytest.raises(ValueError, match=f"minutes must be.*{sentence}"):
             chefs.resume(tmp_path / "run", kernel=kernel, minutes=minutes)
+
+
+def test_a_longer_limit_that_adds_nothing_is_refused(clock, tmp_path):
+    kernel = Slow(clock)
+    for folder, draws in (("drawn", 5), ("timed", 10**6)):
+        run(kernel, draws=draws, chains=2, minutes=4, checkpoint=tmp_path / folder)
+    before = (tmp_path / "drawn" / "run").read_bytes(), (tmp_path / "timed" / "run").read_bytes()
+    with pytest.raises(ValueError, match="minutes add nothing to a run that has all its 5 draws: give more draws"):
+        chefs.resume(tmp_path / "drawn", kernel=kernel, minutes=5)
+    with pytest.raises(ValueError, match=r"draws add nothing to a run whose 4\.0 minutes are over: give more minutes"):
+        chefs.resume(tmp_path / "timed", kernel=kernel, n_jobs=1, draws=2 * 10**6)
+    assert before == ((tmp_path / "drawn" / "run").read_bytes(), (tmp_path / "timed" / "run").read_bytes())
+    how = {"kernel": kernel, "n_jobs": 1, "progress": False}
+    assert len(chefs.resume(tmp_path / "drawn", draws=7, **how)) == 14
+    assert len(chefs.resume(tmp_path / "drawn", draws=8, minutes=5, **how)) == 16
+    assert len(chefs.resume(tmp_path / "drawn", draws=8, minutes=5, **how)) == 16  # the same again does no harm
+    assert len(chefs.resume(tmp_path / "timed", minutes=6, **how)) == 360
+
+
+def test_a_run_of_before_there_were_minutes_goes_on(clock, tmp_path):
+    run(Slow(clock), draws=3, checkpoint=tmp_path / "run")
+    store, header, body = Store.open(tmp_path / "run")
+    store.write("run", {name: fact for name, fact in header.items() if name != "minutes"}, body)
+    assert len(chefs.resume(tmp_path / "run", kernel=Slow(clock), draws=5, n_jobs=1, progress=False)) == 5
+
+
+@pytest.mark.parametrize("n_jobs", ["a", 0, 1.5, True])
+def test_jobs_are_none_or_whole(clock, tmp_path, n_jobs):
+    with pytest.raises(ValueError, match="n_jobs must be None or a whole number other than 0"):
+        run(Slow(clock), draws=1, n_jobs=n_jobs, checkpoint=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    run(Slow(clock), draws=1, checkpoint=tmp_path / "run")
+    with pytest.raises(ValueError, match="n_jobs must be None or a whole number other than 0"):
+        chefs.resume(tmp_path / "run", kernel=Slow(clock), draws=2, n_jobs=n_jobs)
 
 
 def test_minutes_are_refused_where_they_mean_nothing(clock, tmp_path):

@@ -251,13 +251,13 @@ def reproduce_architectures(
 
 
 def _architectures(out: Path, **options: Any) -> None:
+    from chefs import plots_architectures  # noqa: F401  without matplotlib nothing is begun
     from chefs.experiments import architectures
-    from chefs.storage import RunError
 
     try:
         numbers = architectures.run(out, **options)
-    except RunError as error:
-        _leave(1, str(error))
+    except RuntimeError as error:  # of the run, or of the GPU and its driver
+        _leave(1, str(error).partition("\n")[0])
     print(architectures.report(numbers))
     for path in architectures.write_pictures(out, numbers):
         print(path)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 MISSING = ("", "nan", "na", "?")
 N_FANTASIES = 10  # sets of fantasy points that the demo averages over
-ENDLESS = 1_000_000  # steps, where minutes decide
 
 
 def fit(
@@ -39,11 +38,10 @@ def fit(
     from chefs.network.estimator import SigmoidNetwork
 
     table, names = _table(data)
-    default = 1000 if minutes is None else ENDLESS
     model = SigmoidNetwork(
         orders=_numbers(orders),
-        draws=default if draws is None else draws,
-        warmup=default if warmup is None else warmup,
+        draws=draws,
+        warmup=warmup,
         chains=chains,
         minutes=minutes,
         random_state=seed,
@@ -104,7 +102,7 @@ def demo(
     picture = out / "ring.png"
     check_new(picture)
     ring = datasets.load("ring", seed)
-    model = SigmoidNetwork(minutes=minutes, draws=ENDLESS, warmup=ENDLESS, random_state=seed)
+    model = SigmoidNetwork(minutes=minutes, random_state=seed)
     _fitted(model, ring.train, ring.names)
     test, rng = ring.to_unit(ring.test), np.random.default_rng(seed)
     sets = [model.sample(len(test), random_state=rng) for _ in range(N_FANTASIES)]
@@ -119,21 +117,26 @@ def demo(
 
 
 def _fitted(model: SigmoidNetwork, table: FloatArray, names: Any) -> None:
-    """Fit, and say so where compiling takes a while; a run that fails is an error of the machine, not of the user."""
+    """Fit; a run that fails is an error of the machine, not of the user."""
+    from chefs.storage import RunError
+
+    try:
+        model.fit_table(table, names, _compiled)
+    except RunError as error:
+        raise OSError(str(error)) from None
+
+
+def _compiled() -> None:
+    """Compile, and say so where it takes a while."""
     from threading import Timer
 
     from chefs.network.estimator import have_compiled
-    from chefs.storage import RunError
 
     notice = Timer(5.0, print, ["compiling, this once: about a minute ..."], {"file": sys.stderr})
     notice.daemon = True
     notice.start()
     have_compiled()
     notice.cancel()
-    try:
-        model.fit_table(table, names)
-    except RunError as error:
-        raise OSError(str(error)) from None
 
 
 def _print_summary(model: SigmoidNetwork) -> None:
@@ -156,8 +159,6 @@ def _numbers(orders: str) -> float | list[float]:
 
 def _table(data: str) -> tuple[FloatArray, tuple[str, ...] | None]:
     """The numbers and the names of the columns, from a file or a data set that chefs knows."""
-    import numpy as np
-
     from chefs import datasets
 
     if data in datasets.list():
@@ -167,10 +168,23 @@ def _table(data: str) -> tuple[FloatArray, tuple[str, ...] | None]:
     if not path.exists():
         raise FileNotFoundError(f"{data} is neither a file nor one of {', '.join(datasets.list())}")
     if path.suffix == ".npy":
-        return np.load(path, allow_pickle=False), None
+        return read_npy(path), None
     if path.suffix != ".csv":
         raise ValueError(f"{data} cannot be read: give a table as .csv or .npy")
     return read_csv(path)
+
+
+def read_npy(path: Path) -> FloatArray:
+    """A table of numbers as NumPy saves it."""
+    import numpy as np
+
+    try:
+        table = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError):
+        table = None
+    if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype.kind not in "fiub":
+        raise ValueError(f"{path} is not a table of numbers: write an array of floats, a row a point, with np.save")
+    return table
 
 
 def read_csv(path: Path) -> tuple[FloatArray, tuple[str, ...] | None]:
@@ -178,20 +192,28 @@ def read_csv(path: Path) -> tuple[FloatArray, tuple[str, ...] | None]:
     import numpy as np
 
     with path.open(newline="", encoding="utf-8-sig") as file:
-        lines = [line for line in csv.reader(file) if line]
+        reader = csv.reader(file)
+        try:
+            lines = [(reader.line_num, line) for line in reader if line]
+        except UnicodeDecodeError:
+            raise ValueError(f"{path} is not a text in UTF-8: save it again with that encoding") from None
     if not lines:
         raise ValueError(f"{path} is empty: give a table of numbers")
-    named = any(_number(cell) is None for cell in lines[0])
-    names = tuple(cell.strip() for cell in lines[0]) if named else None
+    first = lines[0][1]
+    named = any(_number(cell) is None for cell in first)
+    names = tuple(cell.strip() for cell in first) if named else None
+    if names and len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{path} has two columns named {twice!r}: rename one")
     rows = []
-    for number, line in enumerate(lines[named:], start=1 + named):
+    for number, line in lines[named:]:
         cells = [_number(cell) for cell in line]
         if None in cells:
             raise ValueError(f"{path}, line {number}: {line[cells.index(None)]!r} is not a number: encode or drop it")
-        if len(cells) != len(lines[0]):
-            raise ValueError(f"{path}, line {number} has {len(cells)} cells where the first has {len(lines[0])}")
+        if len(cells) != len(first):
+            raise ValueError(f"{path}, line {number} has {len(cells)} cells where the first has {len(first)}")
         rows.append(cells)
-    return np.array(rows, dtype=np.float64).reshape(len(rows), len(lines[0])), names
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(first)), names
 
 
 def _number(cell: str) -> float | None:

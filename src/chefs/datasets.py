@@ -194,7 +194,7 @@ def load(name: str, seed: int = 0, *, traps: bool = True, unique: bool = False) 
     ((2000, 12), ('quality',), (2000, 11))
     """
     if not isinstance(name, str) or name not in list():
-        raise ValueError(f"name must be one of {', '.join(list())}; found {name!r}")
+        raise ValueError(f"name must be one of {', '.join(list())} (images: chefs.images.load); found {name!r}")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ValueError(f"seed must be a whole number, 0 or larger; found {seed!r}")
     rng = np.random.default_rng(seed)

@@ -9,6 +9,7 @@ import struct
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -79,8 +80,13 @@ def only(images: Images, labels: tuple[int, ...]) -> Images:
 
 def scaled(images: Images) -> Images:
     """Pixels as float32, whole numbers divided by 255; labels as int64."""
-    x = [(x / np.float32(255) if x.dtype.kind in "iu" else x).astype(np.float32) for x in images[::2]]
-    return Images(x[0], images.train_y.astype(np.int64), x[1], images.test_y.astype(np.int64))
+    x = map(scaled_pixels, images[::2])
+    return Images(next(x), images.train_y.astype(np.int64), next(x), images.test_y.astype(np.int64))
+
+
+def scaled_pixels(x: np.ndarray) -> np.ndarray:
+    """Pixels as float32, whole numbers divided by 255."""
+    return (x / np.float32(255) if x.dtype.kind in "iu" else x).astype(np.float32)
 
 
 def checked_images(images: Any) -> Images:
@@ -132,9 +138,9 @@ def _read(name: str) -> Images:
 
 def _from_npz(path: Path) -> Images:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             parts = [archive[part] for part in ("x_train", "y_train", "x_test", "y_test")]
-    except (KeyError, ValueError, OSError, EOFError):
+    except (KeyError, ValueError, OSError, EOFError, BadZipFile):
         raise ValueError(
             f"{path} must be a NumPy archive with x_train, y_train, x_test and y_test: replace it or take it away"
         ) from None

@@ -137,6 +137,7 @@ def sample(
         raise TypeError(f"kernel must be a Kernel, such as PriorKernel; found {shown(kernel)}")
     if isinstance(chains, bool) or not isinstance(chains, int | np.integer) or chains < 1:
         raise ValueError(f"chains must be a whole number, at least 1; found {chains!r}")
+    check_jobs(n_jobs)
     names = None if names is None else checked_names(names, kernel.n_observed)
     tempered = _tempered(kernel, temperatures)
     generators = _spawned(rng, int(chains))
@@ -179,12 +180,13 @@ def resume(
         n_jobs: Chains at a time.
         progress: Whether to show progress.
     """
+    check_jobs(n_jobs)
     store = Store.open(Path(path))[0]
     with store.alone():
         _, header, body = Store.open(store.folder)
         if "thin" not in header:
             raise RunError(f"{store.folder} holds a trace that was saved, not a run that can be continued")
-        begun = plan = Plan(*(header[name] for name in ("draws", "warmup", "thin", "minutes")))
+        begun = plan = Plan(header["draws"], header["warmup"], header["thin"], header.get("minutes"))
         generators, stored = _stored(store, body, kernel)
         if stored.n_observed != header["n_observed"]:
             raise ValueError(f"kernel has {stored.n_observed} observed nodes where the run has {header['n_observed']}")
@@ -201,6 +203,7 @@ def resume(
         for chain in range(len(generators)):
             _check_written(store, chain)
         if plan != begun:
+            _check_adds(store, begun, plan, len(generators), turns(len(generators), n_jobs)[1])
             store.write("run", {**header, **asdict(plan)}, body)
         tempered = _tempered(stored, header["temperatures"])
         return _run_folder(store, tempered, plan, generators, n_jobs, progress)
@@ -248,6 +251,24 @@ def _check_written(store: Store, chain: int) -> None:
         )
 
 
+def _check_adds(store: Store, begun: Plan, plan: Plan, chains: int, rounds: int) -> None:
+    """Raise where a longer plan adds nothing, because the limit that was left as it is has ended every chain."""
+    names = [_state_of(chain) for chain in range(chains)]
+    facts = [store.read(name)[0] if store.has(name) else {"n_draws": 0} for name in names]
+    if plan.draws == begun.draws and all(at["n_draws"] >= plan.draws for at in facts):
+        raise ValueError(f"minutes add nothing to a run that has all its {plan.draws} draws: give more draws as well")
+    seconds = plan.shared(rounds).seconds
+    if plan.minutes == begun.minutes and all(at["n_draws"] and at.get("seconds", 0.0) >= seconds for at in facts):
+        raise ValueError(f"draws add nothing to a run whose {plan.minutes} minutes are over: give more minutes as well")
+
+
+def check_jobs(n_jobs: Any) -> None:
+    """Raise where it does not say how many chains may run at a time."""
+    whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (whole and n_jobs):
+        raise ValueError(f"n_jobs must be None or a whole number other than 0; found {shown(n_jobs)}")
+
+
 def _state_of(chain: int) -> str:
     return f"chain-{chain}/state"
 
@@ -270,16 +291,18 @@ def _run_folder(store: Store, kernel, plan, generators, n_jobs, progress) -> Tra
 def _run_all(kernel, plan, generators, store, n_jobs, progress) -> list[tuple[ChainDraws, dict[str, Any]]]:
     """All chains, as many at a time as asked for, wherever joblib puts them."""
     with ExitStack() as stack:
+        # Workers may have been started in another folder than that in which this process is now.
+        placed = replace(store, folder=store.folder.absolute()) if store else None
         watched = None
         if notes.wanted(progress):
-            watched = store.folder if store else Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            watched = placed.folder if placed else Path(stack.enter_context(tempfile.TemporaryDirectory()))
         stack.enter_context(notes.shown(watched, len(generators)))
         at_once, rounds = turns(len(generators), n_jobs)
         parallel = joblib.Parallel(n_jobs=at_once, prefer=getattr(kernel, "prefer", "processes"))
         call = uuid.uuid4().hex
         try:
             return parallel(
-                joblib.delayed(run_chain)(kernel, plan.shared(rounds), generator, chain, store, watched, call)
+                joblib.delayed(run_chain)(kernel, plan.shared(rounds), generator, chain, placed, watched, call)
                 for chain, generator in enumerate(generators)
             )  # pyright: ignore[reportReturnType]
         except BaseException:
@@ -427,7 +450,7 @@ def _flush(kernel: Kernel, at: Standing, kept: list[Draw], chain: int, store: St
         write_segment(store, chain, at.n_segments, at.n_draws, ChainDraws.from_draws(kernel.n_observed, kept))
         at.n_segments += 1
         at.n_draws += len(kept)
-    facts = {"steps": at.steps, "n_draws": at.n_draws, "n_segments": at.n_segments}
+    facts = {"steps": at.steps, "n_draws": at.n_draws, "n_segments": at.n_segments, "seconds": at.seconds}
     store.write(_state_of(chain), facts, cloudpickle.dumps(at))
 
 

@@ -113,10 +113,11 @@ class Trace:
 
     def scalar(self, name: str) -> FloatArray:
         """One number of every draw, such as "gamma" or "log_prob", chain after chain."""
-        if name not in self.chains[0].scalars:
-            known = ", ".join(self.chains[0].scalars) or "none"
+        begun = [chain for chain in self.chains if len(chain)] or self.chains  # without draws, nothing has a name
+        if name not in begun[0].scalars:
+            known = ", ".join(begun[0].scalars) or "none"
             raise KeyError(f"no scalar named {name!r}; this trace has: {known}")
-        return np.concatenate([chain.scalars[name] for chain in self.chains])
+        return np.concatenate([chain.scalars[name] for chain in begun])
 
     def n_hidden_pmf(self) -> FloatArray:
         """Share of the draws with 0, 1, 2, … hidden nodes."""
@@ -219,7 +220,9 @@ class Trace:
             posterior[name] = np.array([chain.scalars[name][:n] for chain in self.chains])
         if int(arviz.__version__.split(".")[0]) >= 1:
             return arviz.from_dict({"posterior": posterior})
-        return arviz.from_dict(posterior=posterior)
+        with warnings.catch_warnings():  # it is the log-likelihood of all points together that is kept here
+            warnings.filterwarnings("ignore", message="log_likelihood variable found")
+            return arviz.from_dict(posterior=posterior)
 
     def to_xarray(self) -> xarray.Dataset:
         """All draws as a dataset with CF contiguous ragged arrays, ready for `to_netcdf` and `to_zarr`.

@@ -27,14 +27,14 @@ def average(maps, side):
 def logits(dag, images, kernels, vectors, bias, side_of):
     """T_i = ReLU(Σ_k W_ki ⋆ T_k) for hidden i; Σ_k V_k · mean T_k + bias at the output.
 
-    `kernels[k, i]` and `vectors[k]` are weights of edges; an edge without any comes from a node that the input does not
-    reach, whose maps are 0.
+    `kernels[k, i]` and `vectors[k]` are weights of edges; those from a node that the input does not reach are not asked
+    for: its maps are 0.
     """
     maps = {0: images}
     for i in sorted(range(2, dag.n_nodes), key=lambda i: -dag.order[i]):
         total = None
         for k in dag.parents(i).tolist():
-            if (k, i) in kernels and k in maps:
+            if k in maps:
                 term = functional.conv2d(average(maps[k], side_of[i]), kernels[k, i], padding=1)
                 total = term if total is None else total + term
         if total is not None:

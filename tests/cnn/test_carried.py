@@ -12,6 +12,7 @@ from chefs.cnn.plan import plan_and_nodes
 from chefs.cnn.training import initial_weights, weight_shapes
 from chefs.images import Images, load
 from tests.cnn.test_plan import Shape, some_dags
+from tests.helpers import refused
 from tests.runs import same_draws
 from tests.stats import check, check_caught
 
@@ -148,3 +149,10 @@ def test_weights_follow_their_posterior_where_it_is_known():
     cdf = np.cumsum(density) / density.sum()
     check({"posterior": stats.kstest(found[10:], lambda x: np.interp(x, grid, cdf)).pvalue})
     check_caught({"prior": stats.kstest(found[10:], "norm", args=(0, np.sqrt(2))).pvalue})
+
+
+def test_weights_that_diverge_are_said_to():
+    settings = Settings(n_steps=20, batch=4, rate=50.0)
+    search = ArchitectureSearch(TINY, PRIOR, weights="sghmc", settings=settings, device="cpu")
+    with refused("smaller rate", "50"):
+        chefs.sample(np.random.default_rng(0), search, draws=3, chains=1, progress=False)

@@ -112,3 +112,9 @@ def test_initial_weights_have_their_variances():
 def test_settings_refuse_nonsense(name, value):
     with refused(name):
         Settings(**{name: value}).checked()
+
+
+def test_the_threaded_trainer_takes_the_cores_that_it_may_use(monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {1, 4, 5}, raising=False)
+    assert ThreadedTrainer(DIGITS, Settings()).n_jobs == 3
+    assert ThreadedTrainer(DIGITS, Settings(), n_jobs=2).n_jobs == 2

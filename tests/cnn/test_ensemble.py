@@ -2,11 +2,13 @@ import numpy as np
 import pytest
 
 import chefs
-from chefs.cnn import ArchitectureSearch, Settings
+from chefs.cnn import ArchitectureSearch, Settings, ThreadedTrainer, ensemble
 from chefs.cnn.archive import Archive
 from chefs.cnn.ensemble import members, score
 from chefs.cnn.plan import Plan
-from chefs.images import load
+from chefs.draws import ChainDraws
+from chefs.experiments import architectures
+from chefs.images import load, scaled, scaled_pixels
 from chefs.storage import RunError
 from tests.helpers import refused
 
@@ -41,6 +43,7 @@ def test_an_archive_keeps_probabilities_on_disk(tmp_path):
     assert other.find(PLAN, -1.25) is None
     assert other.find(PLAN._replace(sides=(9, 0)), -1.5) is None
     assert Archive().find(PLAN, -1.5) is None
+    assert Archive(tmp_path / "a", DIGITS.test_x).find(PLAN, -1.5) is None  # said about other images
     assert [path.suffix for path in (tmp_path / "a").iterdir()] == [".npy"]
 
 
@@ -78,7 +81,51 @@ def test_new_images_are_predicted_by_networks_trained_again(searched):
     again = search.predict_proba(trace[:, -3:], DIGITS.test_x[:20])
     np.testing.assert_allclose(again, search.predict_proba(trace[:, -3:])[:20], atol=5e-3)
     np.testing.assert_allclose(again.sum(axis=1), 1, rtol=1e-3)
-    with refused("one size"):
+    with refused("images must", "(images, 1, 8, 8)", "(3, 9, 9)"):
         search.predict_proba(trace, np.zeros((3, 9, 9)))
+    with refused("images has pixels that are not finite"):
+        search.predict_proba(trace, np.full((3, 8, 8), np.nan))
     with refused("no draws"):
         search.predict_proba(trace[:, :0])
+
+
+def test_networks_are_trained_again_by_the_trainer_of_the_search(searched):
+    """The plain trainer adds up in another order, and so comes to other weights."""
+    search, trace = searched
+    last, new = trace[:, -3:], scaled(DIGITS)._replace(test_x=scaled_pixels(DIGITS.train_x[:20]))
+    found = members(search, last)
+    plans, counts = [plan for plan, _ in found], list(found.values())
+    trained = ThreadedTrainer(new, search.settings).train(plans, [plan.seed(search.seed) for plan in plans])
+    wanted = np.average([one.probabilities.astype(float) for one in trained], axis=0, weights=counts)
+    np.testing.assert_allclose(search.predict_proba(last, DIGITS.train_x[:20]), wanted, rtol=1e-9)
+    assert {one.evidence for one in trained} == {evidence for _, evidence in found}
+
+
+def test_a_trainer_of_ones_own_sees_no_new_images(searched):
+    search, trace = searched
+    own = ArchitectureSearch(DIGITS, settings=search.settings, trainer=search.make_trainer(), device="cpu")
+    with refused("images", "trainer"):
+        own.predict_proba(trace, DIGITS.test_x[:2])
+
+
+def test_a_chain_without_draws_is_passed_over(searched):
+    """A run that is stopped early may have such chains, which do not know the names of scalars."""
+    search, trace = searched
+    empty = ChainDraws.from_draws(2, [])
+    for chains in ([trace.chains[0], empty], [empty, trace.chains[0]]):
+        mixed = chefs.Trace(chains, [{}, {}], trace.names)
+        np.testing.assert_array_equal(mixed.scalar("accuracy"), trace[0].scalar("accuracy"))
+        assert members(search, mixed) == members(search, trace[0])
+        assert search.assess(mixed) == search.assess(trace[0])
+        numbers = architectures.summary(search, mixed)
+        assert sum(numbers["n_draws"]) == 12 and len(numbers["columns"]["depth"]) == 12
+    with pytest.raises(KeyError, match="this trace has: none"):
+        chefs.Trace([empty, empty], [{}, {}], trace.names).scalar("accuracy")
+
+
+def test_of_equally_accurate_members_the_best_is_the_best_calibrated(searched, monkeypatch):
+    search, trace = searched
+    right = np.eye(10)[DIGITS.test_y]
+    rows = [0.8 * right + 0.02, 0.9 * right + 0.01, 0.7 * right + 0.03]
+    monkeypatch.setattr(ensemble, "_member_probabilities", lambda *_: iter([(row, 1) for row in rows]))
+    assert search.assess(trace).best == score(rows[1], DIGITS.test_y)

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 import chefs
 from chefs.cli import main
@@ -56,6 +57,13 @@ def test_a_folder_with_another_run_or_other_things_is_left_alone(tmp_path):
     architectures.run(tmp_path / "run", draws=1, preset="default", **BRIEF)
     with refused("preset default"):
         architectures.run(tmp_path / "run", draws=1, preset="paper", **BRIEF)
+    for name, options in (
+        ("settings", {"settings": Settings(n_steps=5, rate=0.02)}),
+        ("power", {"power": 0.5}),
+        ("bins", {"n_bins": 4}),
+    ):
+        with refused(f"started with {name}"):
+            architectures.run(tmp_path / "run", draws=1, preset="default", **{**BRIEF, **options})
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("dear")
     with refused("not empty", error=FileExistsError):
@@ -64,6 +72,50 @@ def test_a_folder_with_another_run_or_other_things_is_left_alone(tmp_path):
         architectures.run(tmp_path / "other" / "letter.txt", draws=1, **BRIEF)
     with refused("preset must be"):
         architectures.run(tmp_path / "new", preset="best", **BRIEF)
+
+
+def test_a_summary_that_cannot_be_read_does_not_stop_a_run(tmp_path):
+    architectures.run(tmp_path / "run", draws=1, preset="default", **BRIEF)
+    (tmp_path / "run" / "architectures.json").write_text('{"minutes": 1')
+    numbers = architectures.run(tmp_path / "run", draws=2, preset="default", **BRIEF)
+    assert numbers["n_draws"] == [2, 2]
+    assert numbers["settings"] == BRIEF["settings"]._asdict()
+    assert (numbers["prefetch"], numbers["torch"]) == (0, torch.__version__)
+    assert not list((tmp_path / "run").glob(".*"))
+    (tmp_path / "run" / "asked.json").write_text("[1")
+    with refused("asked.json", "cannot be read"):
+        architectures.run(tmp_path / "run", draws=2, preset="default", **BRIEF)
+
+
+@pytest.mark.parametrize(("device", "module", "words"), [("tpu", "x", "device must be"), ("cpu", "chefs.plots", "")])
+def test_what_is_missing_is_said_before_anything_is_downloaded(tmp_path, monkeypatch, capsys, device, module, words):
+    def never(*_):
+        raise AssertionError("too early")
+
+    monkeypatch.setattr(architectures, "load", never)
+    monkeypatch.delattr(chefs, "plots_architectures", raising=False)
+    monkeypatch.delitem(sys.modules, "chefs.plots_architectures", raising=False)
+    monkeypatch.delattr(chefs, "plots", raising=False)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SystemExit) as leaving:
+        main(["search", "--out", str(tmp_path / "a"), "--dataset", "mnist", "--device", device])
+    _, err = capsys.readouterr()
+    assert leaving.value.code == (1 if module == "chefs.plots" else 2)
+    assert words in err and err.count("\n") == 1
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_driver_that_refuses_is_one_sentence(tmp_path, monkeypatch, capsys):
+    def refuses(*_, **__):
+        raise RuntimeError("the GPU's driver refused: out of memory (2)\nand much more")
+
+    monkeypatch.setattr(architectures, "run", refuses)
+    with pytest.raises(SystemExit) as leaving:
+        main(["search", "--out", str(tmp_path / "a")])
+    assert (leaving.value.code, capsys.readouterr().err) == (
+        1,
+        "chefs: the GPU's driver refused: out of memory (2)\n",
+    )
 
 
 def test_three_examples_are_few_middling_and_many():

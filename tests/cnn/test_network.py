@@ -147,6 +147,12 @@ def test_predict_proba_gives_probabilities_in_batches_or_at_once():
     np.testing.assert_allclose(rows, network.predict_proba(images[:, None]), rtol=1e-5)
 
 
+def test_whole_numbers_are_scaled_as_they_are_for_training():
+    network = Network(some_dags(5, 10)[3])
+    images = np.random.default_rng(0).integers(0, 256, (7, 28, 28), np.uint8)
+    np.testing.assert_allclose(network.predict_proba(images), network.predict_proba(images / 255), rtol=1e-5)
+
+
 def test_summary_counts_all_weights():
     for dag in some_dags(20, 12):
         network = Network(dag)

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch", reason="needs the extra cnn")
 from chefs.cnn import stacked, stacked_device, stacked_tables  # noqa: E402
 from chefs.cnn.plan import Plan, Shape  # noqa: E402
 from chefs.cnn.training import Images, Settings, initial_weights, minibatches  # noqa: E402
+from tests.helpers import refused  # noqa: E402
 
 SETTINGS = Settings(n_steps=3, batch=6, rate=0.01)
 NEEDS_COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="the fibers need g++")
@@ -322,6 +323,22 @@ def test_what_cannot_be_done_is_said():
         stack_of([finer], [0], cases(0, 1, SHAPES[0])[0], SETTINGS, (None, torch.device("cpu")))
     with pytest.raises(ValueError, match="no CUDA device"):
         stacked.StackedTrainer(images, SETTINGS, "cpu")
+
+
+def test_a_gpu_that_cannot_be_used_is_one_sentence_with_a_remedy(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    with refused("compute capability 8.0", "7.5", "device='cpu'"):
+        stacked_device.GpuKernels(torch.device("cuda"))
+
+    def missing(name):
+        raise OSError(name)
+
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    monkeypatch.setattr(stacked_device.ctypes, "CDLL", missing)
+    with refused("libcuda.so.1 is missing", "device='cpu'", error=RuntimeError):
+        stacked_device.GpuKernels(torch.device("cuda"))
+    with refused("libnvrtc", "device='cpu'", error=RuntimeError):
+        stacked_device._compiler()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")

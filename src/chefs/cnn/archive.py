@@ -19,15 +19,17 @@ class Archive:
 
     Args:
         folder: Where to keep them; None for in memory alone.
+        images: The test images: what was said about others is not found.
     """
 
-    def __init__(self, folder: str | Path | None = None) -> None:
+    def __init__(self, folder: str | Path | None = None, images: np.ndarray | None = None) -> None:
         self.folder = None if folder is None else Path(folder)
+        self._about = b"" if images is None else _digest(images)
         self._kept: dict[str, NDArray[np.float16]] = {}
 
     def keep(self, plan: Plan, evidence: float, probabilities: np.ndarray) -> None:
         """Remember; what is already known is left as it is."""
-        key = _key(plan, evidence)
+        key = self._key(plan, evidence)
         if key in self._kept:
             return
         self._kept[key] = probabilities.astype(np.float16)
@@ -36,11 +38,14 @@ class Archive:
 
     def find(self, plan: Plan, evidence: float) -> NDArray[np.float32] | None:
         """The probabilities, (test images, classes), or None where they were not kept."""
-        key = _key(plan, evidence)
+        key = self._key(plan, evidence)
         if key not in self._kept and self.folder is not None and self._path(key).exists():
             self._kept[key] = np.load(self._path(key), allow_pickle=False)
         found = self._kept.get(key)
         return None if found is None else found.astype(np.float32)
+
+    def _key(self, plan: Plan, evidence: float) -> str:
+        return hashlib.sha256(self._about + repr((tuple(plan), float(evidence))).encode()).hexdigest()[:32]
 
     def _path(self, key: str) -> Path:
         assert self.folder is not None
@@ -59,5 +64,5 @@ class Archive:
             ) from error
 
 
-def _key(plan: Plan, evidence: float) -> str:
-    return hashlib.sha256(repr((tuple(plan), float(evidence))).encode()).hexdigest()[:32]
+def _digest(images: np.ndarray) -> bytes:
+    return hashlib.sha256(f"{images.shape} {images.dtype.str}".encode() + images.tobytes()).digest()

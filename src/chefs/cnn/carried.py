@@ -155,7 +155,11 @@ class Sampled(_Carrier):
         carried = Carried(
             split(plan, heights, network.weights()), split(plan, heights, [r.cpu().numpy() for r in momenta])
         )
-        return Held(plan, self.trainer.result(network), carried)
+        trained = self.trainer.result(network)
+        if not trained.evidence > -math.inf:
+            rate = self.search.settings.rate
+            raise ValueError(f"the sampled weights have diverged: try settings with a smaller rate; found {rate:g}")
+        return Held(plan, trained, carried)
 
     def _trajectory(
         self, rng: np.random.Generator, network: Network, momenta: list[torch.Tensor]

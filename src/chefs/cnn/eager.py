@@ -87,7 +87,7 @@ class ThreadedTrainer(EagerTrainer):
 
     def __init__(self, images: Images, settings: Settings, n_jobs: int | None = None) -> None:
         super().__init__(images, settings, "cpu")
-        self.n_jobs = n_jobs or os.cpu_count() or 1
+        self.n_jobs = n_jobs or _n_cores()
         self.train_x, self.test_x = map(_channels_last, (self.train_x, self.test_x))
         self.smaller: dict[int, Tensor] = {}
 
@@ -122,6 +122,11 @@ class ThreadedTrainer(EagerTrainer):
     def optimiser(self, network: Network) -> torch.optim.Optimizer:
         """Adam in one pass over the weights."""
         return torch.optim.Adam(network.parameters(), lr=self.settings.rate, betas=(0.9, 0.999), eps=1e-8, fused=True)
+
+
+def _n_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _channels_last(maps: Tensor) -> Tensor:

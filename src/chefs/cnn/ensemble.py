@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chefs.cnn.plan import Plan
-from chefs.images import Images, checked_images, scaled
+from chefs.cnn.training import Trained
+from chefs.images import scaled, scaled_pixels
 from chefs.trace import Trace
 
 if TYPE_CHECKING:
     from chefs.cnn.search import ArchitectureSearch
 
 N_BINS = 15
+AT_ONCE = 64  # networks that are trained again
 
 
 class Score(NamedTuple):
@@ -50,7 +52,7 @@ def score(probabilities: np.ndarray, labels: np.ndarray) -> Score:
 def members(search: ArchitectureSearch, trace: Trace) -> Counter[tuple[Plan, float]]:
     """How many draws each network has, by its plan and evidence."""
     found: Counter[tuple[Plan, float]] = Counter()
-    for chain in trace.chains:
+    for chain in filter(len, trace.chains):
         dags = chain.dags
         for d, evidence in enumerate(chain.scalars["log_likelihood"]):
             nodes = slice(dags.node_start[d], dags.node_start[d + 1])
@@ -80,36 +82,57 @@ def assess(search: ArchitectureSearch, trace: Trace) -> Assessment:
         counts.append(count)
         total = total + count * probabilities
     mean = Score(*np.average(np.array(scores), axis=0, weights=counts).tolist())
-    return Assessment(score(total / sum(counts), labels), mean, max(scores))
+    best = max(scores, key=lambda found: (found.accuracy, -found.calibration_error))
+    return Assessment(score(total / sum(counts), labels), mean, best)
 
 
 def _member_probabilities(
     search: ArchitectureSearch, trace: Trace, images: np.ndarray | None
 ) -> Iterator[tuple[NDArray[np.float64], int]]:
     fresh = None if images is None else _checked_new(search, images)
-    for (plan, evidence), count in members(search, trace).items():
-        found = search.archive.find(plan, evidence) if fresh is None else None
-        if found is None:
-            if search.weights != "optimum":
-                raise ValueError(
-                    f"weights={search.weights!r} leaves no way to make a network again: only test images of draws that "
-                    "the archive has kept can be predicted"
-                )
-            found = search.networks.get(plan).probabilities if fresh is None else _trained_again(search, plan, fresh)
-        yield found.astype(np.float64), count
+    found = members(search, trace)
+    if fresh is not None:
+        plans = list(found)
+        for first in range(0, len(plans), AT_ONCE):
+            portion = plans[first : first + AT_ONCE]
+            again = _trained_again(search, [plan for plan, _ in portion], fresh)
+            for member, trained in zip(portion, again, strict=True):
+                yield trained.probabilities.astype(np.float64), found[member]
+        return
+    for (plan, evidence), count in found.items():
+        kept = search.archive.find(plan, evidence)
+        if kept is None:
+            _check_optimum(search)
+            kept = search.networks.get(plan).probabilities
+        yield kept.astype(np.float64), count
 
 
-def _trained_again(search: ArchitectureSearch, plan: Plan, images: np.ndarray) -> np.ndarray:
-    from chefs.cnn.eager import EagerTrainer
+def _trained_again(search: ArchitectureSearch, plans: list[Plan], images: np.ndarray) -> list[Trained]:
+    """By a trainer like the search's, which comes to the same weights, with the new images to test on."""
+    _check_optimum(search)
+    if search.trainer is not None:
+        raise ValueError("images other than the test images cannot be predicted where the trainer is your own")
+    none = np.zeros(len(images), np.int64)
+    trainer = search.make_trainer(scaled(search.data)._replace(test_x=images, test_y=none))
+    return trainer.train(plans, [plan.seed(search.seed) for plan in plans])
 
-    network = EagerTrainer(scaled(search.data), search.settings, search.device).fit(plan, plan.seed(search.seed))
-    return network.predict_proba(images)
+
+def _check_optimum(search: ArchitectureSearch) -> None:
+    if search.weights != "optimum":
+        raise ValueError(
+            f"weights={search.weights!r} leaves no way to make a network again: only test images of draws that "
+            "the archive has kept can be predicted"
+        )
 
 
 def _checked_new(search: ArchitectureSearch, images: np.ndarray) -> np.ndarray:
     """New images as float32, where they are of the size of those that networks were trained on."""
     new = np.asarray(images)
     new = new[:, None] if new.ndim == 3 else new
-    data = search.data
-    checked_images(Images(data.train_x[:1], data.train_y[:1], new, np.zeros(len(new), np.int64)))
-    return scaled(Images(new, data.train_y[:1], new, data.test_y[:1])).train_x
+    size = search.data.train_x.shape[1:]
+    if new.ndim != 4 or new.shape[1:] != size or not len(new) or new.dtype.kind not in "iuf":
+        wanted = ", ".join(map(str, size))
+        raise ValueError(f"images must hold numbers, as (images, {wanted}); found shape {np.shape(images)}")
+    if new.dtype.kind == "f" and not np.isfinite(new).all():
+        raise ValueError("images has pixels that are not finite")
+    return scaled_pixels(new)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import numpy as np
+
 from chefs.cnn.plan import Plan
 from chefs.cnn.training import Trained, Trainer
 from chefs.storage import RunError
@@ -100,7 +102,7 @@ class Gathered:
                 results = self._worker.submit(self._train, plans).result()
             finally:
                 self._changed.acquire()
-            self.known.update(zip(plans, results, strict=True))
+            self.known.update(zip(plans, map(_smaller, results), strict=True))
             self.n_trained += len(plans)
             self.n_rounds += 1
         finally:
@@ -111,3 +113,8 @@ class Gathered:
         if self._trainer is None:
             self._trainer = self.make()
         return self._trainer.train(plans, [plan.seed(self.salt) for plan in plans])
+
+
+def _smaller(trained: Trained) -> Trained:
+    """With probabilities in half the memory: a long run remembers thousands of networks, most of them rejected."""
+    return trained._replace(probabilities=trained.probabilities.astype(np.float16))

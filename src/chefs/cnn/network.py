@@ -11,6 +11,7 @@ import numpy as np
 from chefs.cnn.plan import Plan, Shape, plan_of
 from chefs.cnn.training import initial_weights
 from chefs.dag import Dag, shown
+from chefs.images import scaled_pixels
 
 try:
     import torch
@@ -114,8 +115,11 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def predict_proba(self, images: np.ndarray, batch: int = 2000) -> np.ndarray:
-        """Probabilities of the labels of images given as (images, channels, side, side), or without channels."""
-        images = np.asarray(images, np.float32)
+        """Probabilities of the labels of images given as (images, channels, side, side), or without channels.
+
+        Pixels that are whole numbers are divided by 255, as they are for training.
+        """
+        images = scaled_pixels(np.asarray(images))
         if images.ndim == 3:
             images = images[:, None]
         parts = torch.from_numpy(images).split(batch)
@@ -204,3 +208,8 @@ def checked_device(device: str) -> str:
 def device_name(device: str) -> str:
     """The device in words."""
     return torch.cuda.get_device_name() if checked_device(device) == "cuda" else "CPU"
+
+
+def torch_version() -> str:
+    """The version of PyTorch."""
+    return str(torch.__version__)

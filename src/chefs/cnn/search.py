@@ -131,7 +131,7 @@ class ArchitectureSearch(GraphKernel):
             "device": device,
             "prefetch": prefetch,
             "seed": seed,
-            "archive": Archive(archive),
+            "archive": Archive(archive, data.test_x),
             "trainer": trainer,
             "hyperpriors": hyperpriors,
             "moves": Moves() if moves is None else moves,
@@ -171,24 +171,25 @@ class ArchitectureSearch(GraphKernel):
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
-        self.__dict__["archive"] = Archive(state["archive"])
+        self.__dict__["archive"] = Archive(state["archive"], self.data.test_x)
         self.__dict__["networks"] = self._gathered()
 
     def _gathered(self) -> Gathered:
         return Gathered(self.make_trainer, self.seed)
 
-    def make_trainer(self) -> Trainer:
-        """What trains the networks: as given, or the best for the device."""
+    def make_trainer(self, images: Images | None = None) -> Trainer:
+        """What trains the networks: as given, or the best for the device; `images`, scaled, in place of the data."""
         if self.trainer is not None:
             return self.trainer
         from chefs.cnn.eager import ThreadedTrainer
         from chefs.cnn.network import checked_device
 
+        images = scaled(self.data) if images is None else images
         if checked_device(self.device) == "cpu":
-            return ThreadedTrainer(scaled(self.data), self.settings)
+            return ThreadedTrainer(images, self.settings)
         from chefs.cnn.stacked import StackedTrainer
 
-        return StackedTrainer(scaled(self.data), self.settings, "cuda")
+        return StackedTrainer(images, self.settings, "cuda")
 
     @cached_property
     def n_ahead(self) -> int:
@@ -276,7 +277,8 @@ class ArchitectureSearch(GraphKernel):
         Args:
             trace: Draws of this search.
             images: As in `data`; None for the test images, of which networks leave their probabilities when they are
-                drawn. For others every network is trained once more (only where weights are the optimum).
+                drawn. For others every network is trained once more, by a trainer of the same kind (only where
+                weights are the optimum, and not with a trainer of your own).
         """
         from chefs.cnn.ensemble import predict_proba
 

@@ -38,8 +38,14 @@ class GpuKernels:
     def __init__(self, device: torch.device) -> None:
         major, minor = torch.cuda.get_device_capability(device)
         if major < 8:
-            raise ValueError(f"device must be a GPU of compute capability 8.0 or more; {device} has {major}.{minor}")
-        self._driver = ctypes.CDLL("libcuda.so.1")
+            raise ValueError(
+                f"device must be a GPU of compute capability 8.0 or more; {device} has {major}.{minor}: "
+                "use device='cpu'"
+            )
+        try:
+            self._driver = ctypes.CDLL("libcuda.so.1")
+        except OSError:
+            raise RuntimeError("the GPU's driver library libcuda.so.1 is missing: use device='cpu'") from None
         with torch.cuda.device(device):
             torch.cuda.synchronize()  # makes the context that the module is loaded in
             module = ctypes.c_void_p()
@@ -92,4 +98,6 @@ def _compiler() -> ctypes.CDLL:
             return ctypes.CDLL(candidate)
         except OSError:
             continue
-    raise RuntimeError(f"the CUDA compiler library {name} is missing; install a PyTorch built for CUDA")
+    raise RuntimeError(
+        f"the CUDA compiler library {name} is missing: install a PyTorch built for CUDA, or use device='cpu'"
+    )

@@ -56,7 +56,7 @@ class Trained(NamedTuple):
 
     evidence: float  # −(training images) × mean cross-entropy of the training images at the trained weights
     train_accuracy: float
-    probabilities: Float32Array  # of the labels of the test images, (test images, classes)
+    probabilities: NDArray[np.floating]  # of the labels of the test images, (test images, classes)
 
 
 class Trainer(Protocol):

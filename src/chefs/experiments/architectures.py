@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import sys
 import time
 from pathlib import Path
@@ -41,10 +42,12 @@ def search_of(
     preset: str, data: str, out: Path, device: str = "auto", seed: int = 0, **options: Any
 ) -> ArchitectureSearch:
     """The search of a preset, with its archive in the folder `out`."""
+    from chefs.cnn.network import checked_device
     from chefs.cnn.search import ArchitectureSearch
 
     if preset not in PRESETS:
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}; found {preset!r}")
+    checked_device(device)  # before anything is downloaded
     if preset == "default" and data == "digits":
         options = {"settings": QUICK, **options}
     make = ArchitectureSearch.paper if preset == "paper" else ArchitectureSearch.default
@@ -86,7 +89,7 @@ def run(
     usual = N_QUICK if data == "digits" else (N_CHAINS, N_DRAWS)
     chains, draws = chains or usual[0], draws or usual[1]
     warmup = WARMUP[preset] if data != "digits" else 0
-    asked = {"preset": preset, "data": data, "chains": chains, "seed": seed}
+    asked = _asked(search, preset=preset, data=data, chains=chains, seed=seed)
     begin, before = time.monotonic(), _earlier(out, asked)
     search.networks.stop_at = math.inf if minutes is None else begin + 60 * minutes
     try:
@@ -95,7 +98,7 @@ def run(
         else:
             rng = np.random.default_rng(seed)
             out.mkdir(parents=True, exist_ok=True)
-            (out / "asked.json").write_text(json.dumps(asked) + "\n")
+            _replace(out / "asked.json", json.dumps(asked).encode() + b"\n")
             how = {"draws": draws, "chains": chains, "warmup": warmup, "n_jobs": chains, "progress": progress}
             trace = chefs.sample(rng, search, checkpoint=out / "run", names=["image", "label"], **how)
     except RunError:
@@ -107,17 +110,41 @@ def run(
         "trainings": before["trainings"] + search.networks.n_trained,
         "rounds": before["rounds"] + search.networks.n_rounds,
     }
-    about = {**asked, "version": chefs.__version__, "draws": draws, "device": _device(search), **effort}
-    numbers = {**about, **summary(search, trace)}
-    (out / "architectures.json").write_text(json.dumps(numbers) + "\n")
-    (out / "report.md").write_text(report(numbers), encoding="utf-8")
+    numbers = {**asked, "draws": draws, **_machine(search), **effort, **summary(search, trace)}
+    _replace(out / "architectures.json", json.dumps(numbers).encode() + b"\n")
+    _replace(out / "report.md", report(numbers).encode())
     return numbers
 
 
-def _device(search: ArchitectureSearch) -> str:
-    from chefs.cnn.network import device_name
+def _asked(search: ArchitectureSearch, **names: Any) -> dict[str, Any]:
+    """All that decides on the draws of a run, as JSON has it."""
+    from chefs.cnn.network import checked_device
 
-    return device_name(search.device)
+    asked = {
+        **names,
+        "device": checked_device(search.device),
+        "settings": search.settings._asdict(),
+        "weights": search.weights,
+        "power": search.power,
+        "bins": search.shape.n_bins,
+        "base_channels": search.shape.base_channels,
+    }
+    return json.loads(json.dumps(asked, default=float))  # NumPy's numbers are as good as Python's
+
+
+def _machine(search: ArchitectureSearch) -> dict[str, Any]:
+    """What the run was made on and with."""
+    from chefs.cnn.network import device_name, torch_version
+
+    facts = {"version": chefs.__version__, "torch": torch_version(), "prefetch": search.n_ahead}
+    return {**facts, "device": device_name(search.device)}
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file that is whole or not there; an older one is replaced."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    aside.write_bytes(content)
+    os.replace(aside, path)
 
 
 def _earlier(out: Path, asked: dict[str, Any]) -> dict[str, Any]:
@@ -131,12 +158,18 @@ def _earlier(out: Path, asked: dict[str, Any]) -> dict[str, Any]:
         if any(out.iterdir()):
             raise FileExistsError(f"{out} is not empty and holds no run of this experiment: choose another folder")
         return nothing
-    was = json.loads((out / "asked.json").read_text())
+    try:
+        was = dict(json.loads((out / "asked.json").read_text()))
+    except (ValueError, TypeError):
+        raise ValueError(f"{out / 'asked.json'} cannot be read: choose another folder") from None
     if was != asked:
-        words = ", ".join(f"{name} {value}" for name, value in was.items() if asked[name] != value)
+        words = ", ".join(f"{name} {was.get(name, 'unknown')}" for name in asked if was.get(name) != asked[name])
         raise ValueError(f"the run in {out} was started with {words}: ask for the same, or choose another folder")
-    written = out / "architectures.json"
-    return json.loads(written.read_text()) if written.exists() else nothing
+    try:
+        summed = json.loads((out / "architectures.json").read_text())
+        return {name: summed[name] + zero for name, zero in nothing.items()}
+    except (OSError, ValueError, TypeError, KeyError):
+        return nothing  # the run itself is elsewhere: only the effort so far is not known
 
 
 def summary(search: ArchitectureSearch, trace: Trace) -> dict[str, Any]:
@@ -242,7 +275,7 @@ def write_pictures(out: Path, numbers: dict[str, Any]) -> list[Path]:
     figure = plots_architectures.figure(numbers)
     paths = [out / f"architectures{suffix}" for suffix in (".png", ".svg")]
     for path in paths:
-        path.write_bytes(rendered(figure, path.suffix))
+        _replace(path, rendered(figure, path.suffix))
     return paths
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -18,9 +18,11 @@ from chefs.network.predictive import Method, fantasies, imputations, log_density
 from chefs.network.start import GradientStart, Start
 from chefs.network.tables import CLIP, Scale, check_finite, check_numbers, orders_of
 from chefs.prior import ChefsProcess
-from chefs.sampling import Plan, sample, turns
+from chefs.sampling import Plan, check_jobs, sample, turns
 from chefs.trace import Trace
 
+USUAL = 1000  # draws, and steps of warm-up
+ENDLESS = 1_000_000  # of them, where minutes decide
 START_UNITS = 20
 START_SHARE = 0.35  # of the minutes there are, at most
 RandomState = int | np.random.Generator | np.random.RandomState | None
@@ -46,19 +48,20 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         prior: The prior over graphs; None for a `ChefsProcess` whose hyperparameters are learnt as well.
         orders: Orders of the columns: one number, one for each, or a mapping from names (others are at 0); nan where
             free. A column can have parents of greater order only: inputs at 1 and outputs at 0 make a regression.
-        draws: Draws of each chain.
-        warmup: Steps of each chain before its first draw.
+        draws: Draws of each chain; None for 1000 or, where `minutes` are given, for as many as they allow.
+        warmup: Steps of each chain before its first draw; None for 1000 or, where `minutes` are given, half of them.
         thin: Steps from one draw to the next.
         chains: Independent chains, pooled.
-        minutes: Stop after so many minutes, with what was reached; such a fit cannot be repeated draw for draw.
+        minutes: Stop after so many minutes, with what was reached; such a fit cannot be repeated draw for draw. Where
+            `draws` are given as well, whichever comes first ends it.
         n_jobs: Chains (and in the methods, draws) at a time; None for as many as there are cores.
         random_state: Seed of the fit.
         checkpoint: A new folder to which the run is written while it goes on; `load` reads it, `chefs.resume`
             continues it.
         progress: Whether to show progress; None for: on a terminal.
         moves: Which moves the chain makes, as for `NetworkKernel`; None for all.
-        start: "empty" for no hidden unit; "gradient" for a network that each chain fits by stochastic gradient, where
-            all orders are 0 and the prior is a `ChefsProcess` (others start empty); or a network to start from.
+        start: "empty" or None for no hidden unit; "gradient" for a network that each chain fits by stochastic gradient,
+            where all orders are 0 and the prior is a `ChefsProcess` (others start empty); or a network to start from.
         max_hidden: The largest number of hidden units.
         required: Edges (parent, child) among columns, by number or name, that every graph must have.
         forbidden: Edges among columns that no graph may have.
@@ -89,8 +92,8 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         prior: Prior | None = None,
         *,
         orders: float | Sequence[float] | Mapping[str, float] = 0.0,
-        draws: int = 1000,
-        warmup: int = 1000,
+        draws: int | None = None,
+        warmup: int | None = None,
         thin: int = 1,
         chains: int = 2,
         minutes: float | None = None,
@@ -99,7 +102,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         checkpoint: str | Path | None = None,
         progress: bool | None = None,
         moves: Sequence[str] | str | None = None,
-        start: str | Start | GradientStart = "gradient",
+        start: str | Start | GradientStart | None = "gradient",
         max_hidden: int | None = None,
         required: Sequence[tuple[Any, Any]] = (),
         forbidden: Sequence[tuple[Any, Any]] = (),
@@ -130,28 +133,26 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         """
         return self._fit(self._checked(X, training=True))
 
-    def fit_table(self, x: FloatArray, names: Sequence[str] | None) -> Self:
-        """`fit` for an array whose columns have names."""
-        x = self._checked(np.asarray(x), training=True)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        return self._fit(x)
+    def fit_table(self, x: FloatArray, names: Sequence[str] | None, compiled: Callable[[], None] | None = None) -> Self:
+        """`fit` for an array whose columns have names; `compiled` is called between the checks and the work."""
+        return self._fit(self._checked(x, training=True, names=names), compiled)
 
-    def _fit(self, x: FloatArray) -> Self:
-        Plan(self.draws, self.warmup, self.thin, self.minutes)
+    def _fit(self, x: FloatArray, compiled: Callable[[], None] | None = None) -> Self:
+        plan = self._plan()
         _check_count("chains", self.chains)
+        check_jobs(self.n_jobs)
         scale = Scale.of(x, self._names)
         kernel = self._kernel(np.clip(scale.to_z(x), -CLIP, CLIP))
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        have_compiled()
+        (compiled or have_compiled)()
         self.trace_ = sample(
             generator(self.random_state),
             kernel,
-            draws=self.draws,
-            warmup=self.warmup,
-            thin=self.thin,
+            draws=plan.draws,
+            warmup=plan.warmup,
+            thin=plan.thin,
             chains=self.chains,
-            minutes=self.minutes,
+            minutes=plan.minutes,
             names=names,
             n_jobs=self.n_jobs,
             checkpoint=self.checkpoint,
@@ -176,7 +177,6 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         model.n_features_in_ = trace.n_observed
         if trace.about["names"] is not None:
             model.feature_names_in_ = np.array(trace.about["names"], dtype=object)
-        model._training = None
         return model
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
@@ -203,6 +203,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         """
         x = self._checked(X)
         _check_count("effort", effort)
+        _check_count("seed", seed, least=0)
         efforts = (effort, 2 * effort) if return_doubled else (effort,)
         z, jacobian = self._scale.to_z(x), self._scale.log_jacobian(x)
         logs = [jacobian + log_density(self.trace_, z, method, times, seed, self.n_jobs) for times in efforts]
@@ -222,13 +223,15 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         p(seen | network).
 
         Args:
-            X: New rows, nan where missing; None for the rows of the training table.
+            X: New rows, nan where missing; None for the rows of the training table, which a loaded model does not keep.
             draws: How many draws.
             method: "walks" or "annealed", as for `score_samples`.
             random_state: Seed.
         """
         check_is_fitted(self)
         _check_count("draws", draws)
+        if X is None and not hasattr(self, "_training"):
+            raise ValueError("a model that was loaded does not keep the training table: give the rows to impute as X")
         x = self._training if X is None else self._checked(X)
         if x is None:
             raise ValueError("the training table has no missing entries here: give the rows to impute as X")
@@ -239,7 +242,8 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
             z = np.clip(z, -CLIP, CLIP) if X is None else z
             values = self._scale.to_x(imputations(rng, self.trace_, z, draws, method, X is not None, self.n_jobs))
             filled[:, rows] = np.where(np.isnan(x[rows]), values, x[rows])
-        return Imputation(np.where(np.isnan(x), filled.mean(axis=0), x), filled)
+        with np.errstate(over="ignore"):  # of what is seen, whose mean is not used
+            return Imputation(np.where(np.isnan(x), filled.mean(axis=0), x), filled)
 
     def transform(self, X: Any) -> FloatArray:
         """Mean outputs u of the hidden units given each row, in the draw of the most probable structure."""
@@ -247,6 +251,12 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         chain, draw = self.trace_.most_probable_draw()
         number = sum(len(earlier) for earlier in self.trace_.chains[:chain]) + draw
         return mean_outputs(self.trace_, number, self._scale.to_z(x))
+
+    def _plan(self) -> Plan:
+        """How long to run, checked."""
+        default = USUAL if self.minutes is None else ENDLESS
+        draws, warmup = (default if n is None else n for n in (self.draws, self.warmup))
+        return Plan(draws, warmup, self.thin, self.minutes)
 
     @property
     def _scale(self) -> Scale:
@@ -260,14 +270,18 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
     def _n_features_out(self) -> int:
         return self.trace_.most_probable().n_hidden
 
-    def _checked(self, X: Any, *, training: bool = False) -> FloatArray:
+    def _checked(self, X: Any, *, training: bool = False, names: Sequence[str] | None = None) -> FloatArray:
         """X as an array of numbers with the right columns, or one sentence that says what is wrong with it."""
         if not training:
             check_is_fitted(self)
         check_numbers(X)
+        if isinstance(X, np.ma.MaskedArray):
+            X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float64)), np.nan)
         numbers: dict[str, Any] = {"dtype": np.float64, "order": "C"}  # the kernels are compiled for one layout
         least = 2 if training else 1
         x: Any = validate_data(self, X, reset=training, ensure_all_finite=False, ensure_min_samples=least, **numbers)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
         check_finite(x, self._names)
         return x
 
@@ -276,14 +290,18 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         names = None if names is None else list(names)
         orders = orders_of(self.orders, names, z.shape[1])
         prior = ChefsProcess() if self.prior is None else self.prior
+        if not isinstance(prior, Prior):
+            raise TypeError(f"prior must be a ChefsProcess, a buffet or None; found {shown(prior)}")
+        if not (isinstance(self.moves, str | None) or _are_strings(self.moves)):
+            raise TypeError(f"moves must be None, 'paper' or a list of names of moves; found {shown(self.moves)}")
         options: dict[str, Any] = {} if self.moves is None else {"moves": self.moves}
         return NetworkKernel(
             prior,
             orders,
             z,
             hyperpriors=Hyperpriors() if self.prior is None else None,
-            required=[(_column(k, names), _column(i, names)) for k, i in self.required],
-            forbidden=[(_column(k, names), _column(i, names)) for k, i in self.forbidden],
+            required=_by_number(self.required, names),
+            forbidden=_by_number(self.forbidden, names),
             max_hidden=self.max_hidden,
             start=self._start(prior, orders),
             **options,
@@ -295,6 +313,8 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
             return self.start
         if self.start not in ("gradient", "empty"):
             raise ValueError(f"start must be 'gradient', 'empty' or a network; found {shown(self.start)}")
+        if self.max_hidden is not None:
+            _check_count("max_hidden", self.max_hidden, least=0)
         n_hidden = START_UNITS if self.max_hidden is None else min(START_UNITS, self.max_hidden)
         if self.start == "empty" or orders.any() or n_hidden < 1 or not isinstance(prior, ChefsProcess):
             return None
@@ -326,11 +346,19 @@ def generator(random_state: RandomState) -> np.random.Generator:
         raise ValueError(f"random_state must be None, a seed or a generator; found {shown(random_state)}") from None
 
 
-def _column(name: Any, names: list[str] | None) -> Any:
-    """The number of a column that may be given by its name."""
-    return names.index(name) if names is not None and name in names else name
+def _by_number(edges: Any, names: list[str] | None) -> Any:
+    """Edges with the numbers of columns in place of their names; what are no edges is left for the kernel to refuse."""
+    numbers = {name: number for number, name in enumerate(names or ())}
+    try:
+        return [tuple(numbers.get(node, node) for node in edge) for edge in edges]
+    except TypeError:
+        return edges
 
 
-def _check_count(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number, at least 1; found {shown(value)}")
+def _are_strings(values: Any) -> bool:
+    return isinstance(values, Collection) and all(isinstance(value, str) for value in values)
+
+
+def _check_count(name: str, value: Any, least: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be a whole number, at least {least}; found {shown(value)}")

@@ -83,7 +83,9 @@ class NetworkKernel:
     def __post_init__(self) -> None:
         if self.moves == "paper":
             object.__setattr__(self, "moves", PAPER)
-        if isinstance(self.moves, str) or not self.moves or set(self.moves) - set(EVERY_MOVE):
+        if not isinstance(self.prior, Prior):
+            raise TypeError(f"prior must be a ChefsProcess or a buffet; found {shown(self.prior)}")
+        if not isinstance(self.moves, list | tuple) or not self.moves or any(m not in EVERY_MOVE for m in self.moves):
             raise ValueError(f"moves must be 'paper' or some of {', '.join(EVERY_MOVE)}; found {self.moves!r}")
         if not isinstance(self.data, np.ndarray) or self.data.ndim != 2 or self.data.shape[1] != self.n_observed:
             raise ValueError(f"data must be an array with a column for each of the {self.n_observed} observed nodes")

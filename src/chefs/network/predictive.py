@@ -9,11 +9,13 @@ import joblib
 import numpy as np
 
 from chefs.dag import FloatArray, IntArray
+from chefs.sampling import check_jobs
 from chefs.trace import Trace
 
 if TYPE_CHECKING:
     from chefs._core.walks import Network
 
+LEAST_WEIGHED = 100  # networks that a new row chooses among, where there are as many
 FEW_DIMENSIONS = 4  # up to which plain walks meet a point often enough
 Method = Literal["auto", "walks", "annealed"]
 
@@ -124,8 +126,9 @@ def imputations(
     from chefs._core.walks import given_afresh
 
     effort = CONDITIONAL[checked_method(method, trace.n_observed)]
-    numbers = spread(trace, n)
-    numbers = numbers[np.arange(n) % len(numbers)]  # a short trace has to be gone through more than once
+    numbers = spread(trace, max(n, LEAST_WEIGHED) if new else n)
+    numbers = np.tile(numbers, -(-n // len(numbers)))  # a short trace has to be gone through more than once
+    numbers = numbers if new else numbers[:n]
 
     def one(net: Network, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         log_seen, drawn, _ = given_afresh(rng, net, z, effort.powers, effort.n_walks)
@@ -133,18 +136,20 @@ def imputations(
 
     found = _each(one, networks(trace, numbers), rng, n_jobs)
     values = np.array([drawn for _, drawn in found])
-    return values[picked(rng, np.array([logs for logs, _ in found])), np.arange(len(z))] if new else values
+    return values[picked(rng, np.array([logs for logs, _ in found]), n), np.arange(len(z))] if new else values
 
 
-def picked(rng: np.random.Generator, log_weights: FloatArray) -> IntArray:
-    """(n, rows): numbers of networks for each row, drawn in proportion to the weights (n, rows)."""
+def picked(rng: np.random.Generator, log_weights: FloatArray, n: int) -> IntArray:
+    """(n, rows): numbers of networks for each row, drawn in proportion to the weights (networks, rows)."""
+    log_weights = np.where(log_weights.max(axis=0) > -np.inf, log_weights, 0.0)  # too far off for all: all are equal
     total = np.cumsum(np.exp(log_weights - log_weights.max(axis=0)), axis=0)
-    luck = rng.random(log_weights.shape) * total[-1]
+    luck = rng.random((n, log_weights.shape[1])) * total[-1]
     return np.array([np.searchsorted(*column, side="right") for column in zip(total.T, luck.T, strict=True)]).T
 
 
 def _each(work, nets: list[Network], rng: np.random.Generator, n_jobs: int | None) -> list:
     """`work` for every network; the compiled kernels release the interpreter lock, so threads do."""
+    check_jobs(n_jobs)
     jobs = zip(nets, rng.spawn(len(nets)), strict=True)
     at_once = min(joblib.cpu_count(), len(nets)) if n_jobs is None else n_jobs
     return list(joblib.Parallel(n_jobs=at_once, prefer="threads")(joblib.delayed(work)(*job) for job in jobs))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from chefs.dag import FloatArray, shown
 
+DATES = (np.datetime64, np.timedelta64)
 CLIP = 8.0  # standard deviations: farther off, a training value counts as that far
 
 
@@ -42,7 +44,8 @@ class Scale(NamedTuple):
 
     def to_z(self, x: FloatArray) -> FloatArray:
         """(x − mean)/sd."""
-        return (x - self.mean) / self.sd
+        with np.errstate(over="ignore"):  # a row that is scored may be as far off as it likes
+            return (x - self.mean) / self.sd
 
     def to_x(self, z: FloatArray) -> FloatArray:
         """Back: mean + sd z."""
@@ -61,17 +64,20 @@ def check_finite(x: FloatArray, names: Sequence[str]) -> None:
 
 
 def check_numbers(X: Any) -> None:
-    """Raise where a column of a table or frame holds text; what is not a table at all is for others to say."""
+    """Raise where a column of a table or frame holds text or dates; what is not a table at all is for others to say."""
     if hasattr(X, "columns") and hasattr(X, "iloc"):
-        columns = {name: np.asarray(X.iloc[:, j]) for j, name in enumerate(X.columns)}
+        columns = [(name, np.asarray(X.iloc[:, j])) for j, name in enumerate(X.columns)]
     elif isinstance(X, np.ndarray | list | tuple) and np.ndim(X) == 2:
         table = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)  # numbers beside text stay numbers
-        columns = dict(enumerate(table.T))
+        columns = list(enumerate(table.T))
     else:
         return
-    for name, values in columns.items():
-        if values.dtype.kind in "USO" and any(isinstance(value, str | bytes) for value in values):
-            raise ValueError(f"column {name} of X holds text, and X must be a table of numbers: encode or drop it")
+    for name, values in columns:
+        for kind, codes, types in (("text", "US", (str, bytes)), ("dates", "Mm", (date, timedelta, *DATES))):
+            if values.dtype.kind in codes or (values.dtype.kind == "O" and any(isinstance(v, types) for v in values)):
+                raise ValueError(
+                    f"column {name} of X holds {kind}, and X must be a table of numbers: encode or drop it"
+                )
 
 
 def orders_of(orders: Any, names: Sequence[str] | None, n: int) -> FloatArray:
@@ -83,10 +89,14 @@ def orders_of(orders: Any, names: Sequence[str] | None, n: int) -> FloatArray:
             raise ValueError(f"orders names the column {unknown[0]!r}, but {where}")
         orders = [orders.get(name, 0.0) for name in names or ()]
     try:
+        if any(order is None or isinstance(order, str) for order in np.asarray(orders, dtype=object).flat):
+            raise TypeError  # NumPy would make them numbers
         values = np.asarray(orders, dtype=np.float64)
         values = np.broadcast_to(values, n) if values.ndim == 0 else values
     except (TypeError, ValueError):
         values = np.empty(0)
     if values.shape != (n,):
-        raise ValueError(f"orders must be a number, or one for each of the {n} columns of X; found {shown(orders)}")
+        raise ValueError(
+            f"orders must be a number, or one for each of the {n} columns of X, nan where free; found {shown(orders)}"
+        )
     return values.copy()
