@@ -12,6 +12,11 @@ from chefs import ChefsProcess, Dag
 from chefs.cli import main
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _compiled():
+    ChefsProcess().sample(np.random.default_rng(0), 1, size=1)  # else the first command would say that it compiles
+
+
 @pytest.fixture
 def run(capsys, tmp_path, monkeypatch):
     """Run `chefs` in an empty folder; exit code, standard output, standard error."""
