@@ -174,7 +174,7 @@ class Trace:
     def _densities(self) -> FloatArray:
         total = np.zeros(len(self))
         for name in ("log_prob", "log_likelihood"):
-            if name in self.chains[0].scalars:
+            if any(name in chain.scalars for chain in self.chains):  # a chain without draws has none
                 total += self.scalar(name)
         return total
 
