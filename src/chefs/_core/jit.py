@@ -44,3 +44,11 @@ def jit_loops(function: F) -> F:
     if njit is None:
         return function
     return cast(F, njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function))
+
+
+def jit_sums(function: F) -> F:
+    """`jit_loops` where sums may be added up in any order and nothing is nan: else no sum is vectorised."""
+    if njit is None:
+        return function
+    flags = {"contract", "reassoc", "nnan", "nsz"}
+    return cast(F, njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function))

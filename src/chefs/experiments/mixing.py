@@ -20,6 +20,7 @@ import numpy as np
 from scipy import special
 
 from chefs import ChefsProcess, datasets, metrics
+from chefs.convergence import diagnose
 from chefs.dag import FloatArray
 from chefs.experiments import rendered
 from chefs.network.kernel import MOVES, NetworkKernel
@@ -52,7 +53,11 @@ def main(arguments: list[str] | None = None) -> None:
             for variant in given.variants.split(","):
                 path = given.out / f"{name}-{variant.replace(' ', '-')}-{seed}.json"
                 if not path.exists():
-                    result = fit(name, variant, seed, given.chains, given.seconds, given.jobs)
+                    result = (
+                        truth(name, seed)
+                        if variant == "truth"
+                        else fit(name, variant, seed, given.chains, given.seconds, given.jobs)
+                    )
                     path.write_text(json.dumps(result) + "\n")
                     print(path.name, [round(r, 2) for r in result["ratio"]], flush=True)
     results = [json.loads(path.read_text()) for path in sorted(given.out.glob("*.json"))]
@@ -89,6 +94,24 @@ def fit(name: str, variant: str, seed: int, n_chains: int, seconds: float, n_job
     }
 
 
+def truth(name: str, seed: int) -> dict[str, Any]:
+    """What the law of the data itself reaches, with fresh points for fantasies: less is luck."""
+    table, rng = datasets.load(name, seed), np.random.default_rng([seed, 43])
+    baseline = distances(rng, table, [table.train] * N_SETS)
+    fresh = distances(rng, table, [datasets.load(name, 1000 + s).train for s in range(N_SETS)])
+    return {
+        "data": name,
+        "variant": "truth",
+        "seed": seed,
+        "chains": 0,
+        "seconds": [0.0],
+        "distance": [fresh],
+        "baseline": baseline,
+        "ratio": [fresh / baseline],
+        "runs": [],
+    }
+
+
 def distances(rng: np.random.Generator, table: datasets.Table, sets: list[FloatArray]) -> float:
     """Mean Hellinger distance of sets of points, on the scale of the data, from the test set."""
     test = table.to_unit(table.test)
@@ -97,7 +120,8 @@ def distances(rng: np.random.Generator, table: datasets.Table, sets: list[FloatA
 
 def follow(kernel: NetworkKernel, rng: np.random.Generator, seconds: float) -> dict[str, Any]:
     """One chain for some seconds of processor time, and fantasies from the second half of the time up to each mark."""
-    warm = NetworkKernel(kernel.prior, kernel.observed, kernel.data[:50], moves=kernel.moves)
+    short = None if kernel.start is None else GradientStart(2, 1)
+    warm = NetworkKernel(kernel.prior, kernel.observed, kernel.data[:50], moves=kernel.moves, start=short)
     state = warm.init(rng)
     for _ in range(3):  # so that compilation does not count
         state, _ = warm.step(rng, state)
@@ -160,20 +184,31 @@ def grouped(results: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[st
 def summary(results: list[dict[str, Any]]) -> str:
     """A table with a line for each data set and variant."""
     lines = [
-        "| data | variant | seeds | chains × seconds | distance | ratio to baseline ± sd | each | units | edges |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| data | variant | seeds | chains × seconds | distance | ratio to baseline ± sd | each | units | edges "
+        "| R-hat of units, edges, log-likelihood |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for (name, variant), group in grouped(results).items():
         ratios = np.array([result["ratio"][-1] for result in group])
-        ends = np.array([run["curve"][-1][1:3] for result in group for run in result["runs"]])
+        ends = [run["curve"][-1][1:3] for result in group for run in result["runs"]]
         spread = f" ± {ratios.std(ddof=1):.2f}" if len(ratios) > 1 else ""
-        units, edges = np.median(ends, axis=0)
+        size = "{:.0f} | {:.0f}".format(*np.median(ends, axis=0)) if ends else "- | -"
         lines.append(
             f"| {name} | {variant} | {len(group)} | {group[0]['chains']} × {group[0]['seconds'][-1]:.0f} "
             f"| {np.mean([r['distance'][-1] for r in group]):.4f} | {ratios.mean():.2f}{spread} "
-            f"| {', '.join(f'{r:.2f}' for r in ratios)} | {units:.0f} | {edges:.0f} |"
+            f"| {', '.join(f'{r:.2f}' for r in ratios)} | {size} | {agreement(group)} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def agreement(group: list[dict[str, Any]]) -> str:
+    """Median over fits of R-hat between the second halves of the chains, for units, edges and log-likelihood."""
+    values = []
+    for result in group:
+        halves = [np.array(run["curve"])[len(run["curve"]) // 2 :, 1:] for run in result["runs"]]
+        if halves:
+            values.append([diagnose([half[:, number] for half in halves]).r_hat for number in range(3)])
+    return ", ".join(f"{value:.2f}" for value in np.median(values, axis=0)) if values else "-"
 
 
 def curves(results: list[dict[str, Any]]):
@@ -186,7 +221,9 @@ def curves(results: list[dict[str, Any]]):
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     for panel, wanted in zip(panels, names, strict=True):
         for (name, variant), group in groups.items():
-            if name == wanted:
+            if name == wanted and variant == "truth":
+                panel.axhline(float(np.mean([r["ratio"] for r in group])), color="0.6", ls=":", label=variant)
+            elif name == wanted:
                 panel.plot(group[0]["seconds"], np.mean([r["ratio"] for r in group], axis=0), "o-", label=variant, ms=3)
         panel.axhline(1.0, color="0.6", lw=0.8)
         panel.set(title=wanted, xlabel="seconds of each chain", yscale="log")

@@ -22,7 +22,7 @@ Floats = NDArray[np.floating]  # single precision while fitting, double in a sta
 
 N_WALKS, BATCH = 1000, 250
 RATE, FIRST_DECAY, SECOND_DECAY = 0.02, 0.9, 0.99  # Adam; the rate falls to a tenth
-TRIAL = 0.25  # share of the steps after which the best of several tries goes on alone
+TRIAL = 0.2  # share of the steps after which the best of several tries goes on alone
 SHARP = 0.4  # share of the steps after which units may become switches with a standard deviation above 20
 MOST_LOG_RHO, CALM_LOG_RHO = 8.0, -6.0
 
@@ -78,32 +78,20 @@ def log_weights(log_rho: Floats, means: Floats, x: Floats, seen: Floats) -> Floa
 
 def gradient(layers: Layers, noise: Floats, x: Floats, seen: Floats, n_points: int) -> tuple[Layers, float]:
     """Gradient of n_points × (mean estimated log density of the rows of x) + log prior; and that mean."""
-    n_hidden = len(noise)
-    a, means = walk(layers, noise)
-    u, rho = sigmoid(a), np.exp(layers.log_rho)
-    shares = log_weights(layers.log_rho[n_hidden:], means, x, seen)
-    top = shares.max(axis=1, keepdims=True)
-    np.exp(shares - top, out=shares)
-    totals = shares.sum(axis=1, keepdims=True)
-    value = float((top + np.log(totals / noise.shape[1])).mean())
-    shares *= n_points / len(x) / totals  # how much of each point each walk explains
-    mass, pulled = seen.T @ shares, (x * seen).T @ shares
-    square = (x * x * seen).T @ shares - 2 * pulled * means + means**2 * mass
-    by_mean = rho[n_hidden:, None] * (pulled - means * mass)
-    by_weights, by_bias, by_log_rho = (np.zeros_like(p) for p in layers)
-    by_weights[n_hidden:], by_bias[n_hidden:] = by_mean @ u.T, by_mean.sum(axis=1)
-    by_log_rho[n_hidden:] = 0.5 * mass.sum(axis=1) - 0.5 * rho[n_hidden:] * square.sum(axis=1)
-    by_u = layers.weights[n_hidden:].T @ by_mean
-    slope, spread = u * (1 - u), np.exp(-0.5 * layers.log_rho)
-    for j in range(n_hidden - 1, -1, -1):
-        by_a = by_u[j] * slope[j]
-        by_weights[j, :j], by_bias[j] = u[:j] @ by_a, by_a.sum()
-        by_log_rho[j] = -0.5 * spread[j] * (by_a @ noise[j])
-        by_u[:j] += layers.weights[j, :j, None] * by_a
+    from chefs._core.fitting import gradient_through_walks
+
+    *slope, value = gradient_through_walks(*layers, noise, x, seen, x.dtype.type(n_points / len(x)))
+    by_weights, by_bias, by_log_rho = slope
     by_weights -= layers.weights
     by_bias -= layers.bias
-    by_log_rho += 0.5 - 0.5 * rho
-    return Layers(np.tril(by_weights, -1), by_bias, by_log_rho), value
+    by_log_rho += 0.5 - 0.5 * np.exp(layers.log_rho)
+    return Layers(by_weights, by_bias, by_log_rho), value
+
+
+def paired_noise(rng: np.random.Generator, n_hidden: int) -> Floats:
+    """Standard normal noise of the walks, half of it the other half with its sign changed."""
+    half = rng.standard_normal((n_hidden, N_WALKS // 2), dtype=np.float32)
+    return np.concatenate([half, -half], axis=1)
 
 
 class Fit:
@@ -124,7 +112,7 @@ class Fit:
             progress = max(self.n_done / of, first + (last - first) * spent)
             self.n_done += 1
             chosen = self.rng.integers(n_points, size=min(BATCH, n_points))
-            noise = self.rng.standard_normal((n_hidden, N_WALKS), dtype=np.float32)
+            noise = paired_noise(self.rng, n_hidden)
             slope, value = gradient(self.layers, noise, self.x[chosen], self.seen[chosen], n_points)
             self.value = value if self.n_done == 1 else 0.99 * self.value + 0.01 * value
             rate = RATE * 0.1**progress
@@ -145,8 +133,8 @@ class GradientStart:
     Args:
         n_hidden: Number of hidden units.
         n_steps: Gradient steps of the fit that is kept.
-        n_tries: Fits that are begun; the one with the largest estimated density of the data goes on.
-        seconds: The longest that all of it may take, for tries and final fit half and half.
+        n_tries: Fits that are begun, for some collapse early; the one with the largest density of the data goes on.
+        seconds: The longest that all of it may take.
 
     >>> rng = np.random.default_rng(0)
     >>> angle = rng.uniform(0, 2 * np.pi, 300)
@@ -155,8 +143,8 @@ class GradientStart:
     (5, (7, 300))
     """
 
-    n_hidden: int = 20
-    n_steps: int = 8000
+    n_hidden: int = 40
+    n_steps: int = 12_000
     n_tries: int = 3
     seconds: float = math.inf
 
@@ -171,10 +159,11 @@ class GradientStart:
     def __call__(self, rng: np.random.Generator, data: FloatArray) -> Start:
         """A start from pre-activations of the observed nodes, a row a point; nan where missing."""
         fits = [Fit(rng, data, self.n_hidden) for _ in range(self.n_tries)]
+        share = TRIAL / (1 - TRIAL + self.n_tries * TRIAL)  # of all steps that are made, those of one trial
         for fit in fits:
-            fit.run(self.n_steps, 0.0, TRIAL, self.seconds / (2 * self.n_tries))
+            fit.run(self.n_steps, 0.0, TRIAL, share * self.seconds)
         best = max(fits, key=lambda fit: fit.value)
-        best.run(self.n_steps, TRIAL, 1.0, self.seconds / 2)
+        best.run(self.n_steps, TRIAL, 1.0, (1 - self.n_tries * share) * self.seconds)
         return as_start(rng, Layers(*(p.astype(np.float64) for p in best.layers)), data)
 
 
