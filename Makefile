@@ -5,7 +5,7 @@ BIN := .venv/bin
 .PHONY: demo test lint evidence bench clean
 
 demo: .venv/installed
-	@mkdir -p out && rm -f out/ring.png
+	@mkdir -p out && rm -f out/ring.png out/ring.html
 	$(BIN)/chefs demo --out out
 
 test: .venv/installed-dev lint

@@ -66,6 +66,29 @@ def _merge_rare(table, least=20):
     return np.array(merged).T
 
 
+def kept_p_value(before, after, n_levels=15):
+    """Whether pairs cross every level as often upwards as downwards: so they do where what moved them keeps their law.
+
+    Sign tests at quantiles. Pairs that did not move do not blur them, as they do a comparison with fresh draws.
+    """
+    before, after = np.asarray(before), np.asarray(after)
+    both = np.concatenate([before, after])
+    levels = np.unique(np.quantile(both, np.arange(1, n_levels + 1) / (n_levels + 1), method="inverted_cdf"))
+    if levels[-1] == both.max():
+        levels = levels[:-1]  # nothing is above it
+    below, then = before[:, None] <= levels, after[:, None] <= levels
+    up, down = (below & ~then).sum(axis=0), (then & ~below).sum(axis=0)
+    p_values = [stats.binomtest(int(u), int(u + d)).pvalue for u, d in zip(up, down, strict=True) if u + d]
+    return min(1.0, len(p_values) * min(p_values)) if p_values else 1.0
+
+
+def kept_p_values(before, after):
+    """`kept_p_value` of every column of two tables: dicts of columns, or lists of rows that are dicts."""
+    if isinstance(before, list):
+        before, after = ({name: [row[name] for row in table] for name in table[0]} for table in (before, after))
+    return {name: kept_p_value(before[name], after[name]) for name in before}
+
+
 def uniform_p_value(ranks, n_values):
     """Whether ranks 0 … n_values−1 are uniform, as in simulation-based calibration."""
     return cells_p_value(np.bincount(ranks, minlength=n_values), np.full(n_values, 1 / n_values))

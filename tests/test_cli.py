@@ -1,5 +1,6 @@
 import json
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -8,28 +9,7 @@ import numpy as np
 import pytest
 
 import chefs
-from chefs import ChefsProcess, Dag
-from chefs.cli import main
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _compiled():
-    ChefsProcess().sample(np.random.default_rng(0), 1, size=1)  # else the first command would say that it compiles
-
-
-@pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
-    """Run `chefs` in an empty folder; exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as leaving:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return leaving.value.code, out, err
-
-    return call
+from chefs import ChefsProcess, Dag, cli_prior
 
 
 def numbers(out, name):
@@ -64,6 +44,26 @@ def test_prior_prints_exact_and_simulated_sizes(run):
     assert numbers(out, " 50% quantile of nodes") == [median, np.median(draws.n_nodes)]
 
 
+def test_prior_for_scripts(run):
+    code, out, err = run("prior", "--gamma", 1.5, "--orders", "0,nan", "--draws", 300, "--seed", 2, "--json")
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    facts, prior = json.loads(out), ChefsProcess(1.0, 1.5, 1.0)
+    draws = prior.sample(np.random.default_rng(2), [0.0, np.nan], size=300)
+    assert [facts[name] for name in ("alpha", "gamma", "phi", "observed", "draws", "seed")] == [
+        1.0,
+        1.5,
+        1.0,
+        2,
+        300,
+        2,
+    ]
+    assert facts["exact"]["mean"]["edges"] == pytest.approx(prior.expected_edges([0.0, np.nan]))
+    assert facts["simulated"]["mean"]["hidden_nodes"] == pytest.approx(draws.n_hidden.mean())
+    assert facts["simulated"]["quantiles_of_nodes"]["50%"] == np.quantile(draws.n_nodes, 0.5, method="inverted_cdf")
+    one = json.loads(run("prior", "--draws", 1, "--json")[1])
+    assert one["simulated"]["standard_error"]["nodes"] is None
+
+
 def test_prior_with_one_draw_and_defaults(run):
     code, out, _ = run("prior", "--draws", 1)
     assert code == 0
@@ -73,7 +73,7 @@ def test_prior_with_one_draw_and_defaults(run):
 
 
 def test_prior_writes_graphs_and_a_picture(run, tmp_path):
-    code, *_ = run("prior", "--draws", 20, "--seed", 1, "--json", "out.jsonl", "--plot", "out.png")
+    code, *_ = run("prior", "--draws", 20, "--seed", 1, "--graphs", "out.jsonl", "--plot", "out.png")
     assert code == 0
     graphs = [Dag.from_json(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert graphs == list(ChefsProcess(1.0, 2.0, 1.0).sample(np.random.default_rng(1), 3, size=20))
@@ -103,12 +103,12 @@ BAD = {
     "--nothing": "--nothing",
     "surplus": "surplus",
     "--plot there.png": "there.png is already there and is not replaced",
-    "--json there.png": "there.png is already there and is not replaced",
+    "--graphs there.png": "there.png is already there and is not replaced",
     "--plot away/new.png": "there is no folder away",
-    "--json away/new.jsonl": "there is no folder away",
+    "--graphs away/new.jsonl": "there is no folder away",
     "--plot new.gif": "must end in .png, .svg, .pdf",
     "--plot new": "must end in .png, .svg, .pdf",
-    "--plot new.png --json new.png": "are the same file",
+    "--plot new.png --graphs new.png": "are the same file",
 }
 
 
@@ -162,6 +162,19 @@ def test_a_run_that_fails_exits_with_1(run, monkeypatch):
 
     monkeypatch.setattr(ChefsProcess, "n_active_pmf", no_memory)
     assert run("prior") == (1, "", "chefs: out of memory: choose a smaller gamma or fewer draws\n")
+
+
+def test_ctrl_c_waits_for_compiled_code(run, monkeypatch):
+    reached = []
+
+    def interrupted(*_, **__):
+        signal.raise_signal(signal.SIGINT)
+        reached.append(True)
+
+    monkeypatch.setattr(cli_prior, "compile_sampler", lambda: None)
+    monkeypatch.setattr(ChefsProcess, "sample", interrupted)
+    assert run("prior") == (1, "", "chefs: interrupted\n")
+    assert reached
 
 
 def test_the_installed_command_and_its_exit_codes(tmp_path):

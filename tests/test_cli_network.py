@@ -1,143 +1,168 @@
+"""chefs fantasy, impute and score: the answers are those of the model, with its columns by name."""
+
 import csv
-import re
-import struct
+import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from chefs import SigmoidNetwork, datasets
-from chefs.cli import main
-from chefs.cli_network import read_csv
-from chefs.network import estimator
-from chefs.network.estimator import have_compiled
+import chefs
+from chefs import SigmoidNetwork, datasets, tabular
+from chefs.network import predictive
+from tests.commands import SHORT, TABLE, contents
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _compiled():
-    have_compiled()  # else the first command would say that it compiles
-
-
-SHORT = ("--draws", 3, "--warmup", 2, "--chains", 1, "--start", "empty")
+@pytest.fixture(autouse=True)
+def _brief(monkeypatch):
+    monkeypatch.setitem(predictive.DENSITY, "walks", predictive.Effort(4, 20, 1))
+    monkeypatch.setitem(predictive.CONDITIONAL, "walks", predictive.Effort(4, 20, 1))
 
 
 @pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
-    """Run `chefs` in an empty folder; exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as leaving:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return leaving.value.code, out, err
-
-    return call
+def model(run, tmp_path):
+    (tmp_path / "data.csv").write_text(TABLE)
+    assert run("fit", "data.csv", "--out", "run", *SHORT, "--orders", "1,0")[0] == 0
+    return SigmoidNetwork.load("run")
 
 
-def table(path, text="a,b\n1,2\n2,\n3,0.5\n0,1e1\n"):
-    path.write_text(text)
-    return path
+@pytest.mark.parametrize("ending", ["csv", "npy", "parquet"])
+def test_fantasies(run, model, ending):
+    output = f"out.{ending}"
+    code, out, err = run("fantasy", "run", "-n", 7, "-o", output, "--seed", 5)
+    assert (code, out, err) == (0, f"7 points: {output}\n", "")
+    points, names = tabular.read(output)
+    assert names == (None if ending == "npy" else ("dose", "effect"))
+    np.testing.assert_array_equal(points, model.sample(7, random_state=5))
+    facts = json.loads(run("fantasy", "run", "-o", f"more.{ending}", "--json")[1])
+    assert facts == {"output": f"more.{ending}", "columns": ["dose", "effect"], "points": 2000}
 
 
-def test_fit_then_fantasy(run, tmp_path):
-    table(tmp_path / "data.csv")
-    code, out, err = run("fit", "data.csv", "--out", "run", *SHORT, "--orders", "1,0", "--seed", 3)
-    assert (code, err) == (0, "")
-    assert re.search(r"1 chains, 3 draws in \d+ s: \d+\.\d hidden units", out) and out.endswith("run\n")
-    model = SigmoidNetwork.load(tmp_path / "run")
-    assert model.trace_.names == ["a", "b"] and model.trace_[0, 0].order.tolist()[:2] == [1.0, 0.0]
-    np.testing.assert_allclose(model.mean_, [1.5, 12.5 / 3])
-    assert run("fantasy", "run", "-n", 7, "-o", "out.csv", "--seed", 5)[0] == 0
-    with open("out.csv", newline="") as file:
+def test_columns_without_names_stay_without(run, tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(9, 2)))
+    run("fit", "x.npy", "--out", "run", *SHORT)
+    run("fantasy", "run", "-n", 3, "-o", "out.csv")
+    assert tabular.read("out.csv").values.shape == (3, 2) and tabular.read("out.csv").names is None
+    assert run("score", "run", "out.csv")[0] == 0
+    (tmp_path / "named.csv").write_text("a,b\n1,2\n")
+    assert run("score", "run", "named.csv")[1].startswith("log density of 1 row: mean ")
+
+
+def test_the_training_table_is_imputed(run, model):
+    code, out, err = run("impute", "run", "-o", "filled.csv", "--draws", 20, "--seed", 2)
+    assert (code, out, err) == (0, "1 missing number in 1 of 4 rows: filled.csv\n", "")
+    with open("filled.csv", newline="") as file:
         names, *rows = csv.reader(file)
-    assert names == ["a", "b"]
-    np.testing.assert_array_equal(np.array(rows, dtype=float), model.sample(7, random_state=5))
-    assert run("fantasy", "run", "-n", 7, "-o", "out.npy", "--seed", 5)[0] == 0
-    np.testing.assert_array_equal(np.load("out.npy"), model.sample(7, random_state=5))
+    assert names == ["dose", "effect"]
+    filled = np.array(rows, dtype=float)
+    table = tabular.read("data.csv").values
+    np.testing.assert_array_equal(filled[~np.isnan(table)], table[~np.isnan(table)])  # to the last digit
+    np.testing.assert_array_equal(filled, model.impute(draws=20, random_state=2).mean)
+    assert json.loads(run("impute", "run", "-o", "again.npy", "--draws", 2, "--json")[1]) == {
+        "output": "again.npy",
+        "columns": ["dose", "effect"],
+        "rows": 4,
+        "filled": 1,
+    }
 
 
-def test_fit_takes_arrays_and_data_sets_by_name(run, tmp_path):
-    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(30, 3)))
-    assert run("fit", "x.npy", "--out", "a", *SHORT)[0] == 0
-    assert SigmoidNetwork.load("a").trace_.names == ["0", "1", "2"]
-    assert run("fit", "geyser", "--out", "b", *SHORT)[0] == 0
-    geyser = datasets.load("geyser")
-    assert SigmoidNetwork.load("b").trace_.names == list(geyser.names)
-    np.testing.assert_allclose(SigmoidNetwork.load("b").mean_, geyser.mean)
+def test_other_rows_are_imputed_whatever_the_order_of_their_columns(run, model, tmp_path):
+    (tmp_path / "new.csv").write_text("effect,dose\n,1\n5,\n2,3\n")
+    assert run("impute", "run", "-o", "filled.csv", "--data", "new.csv", "--seed", 1)[0] == 0
+    values, names = tabular.read("filled.csv")
+    assert names == ("dose", "effect")
+    rows = pd.DataFrame({"dose": [1, np.nan, 3], "effect": [np.nan, 5, 2]})
+    np.testing.assert_array_equal(values, model.impute(rows, random_state=1).mean)
 
 
-def test_minutes(run, tmp_path):
-    table(tmp_path / "data.csv")
-    code, *_ = run("fit", "data.csv", "--out", "run", "--minutes", 0.01, "--chains", 1, "--start", "empty")
-    assert code == 0 and len(SigmoidNetwork.load("run").trace_) >= 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("fit", "nothing.csv", "--out", "run"), "neither a file nor one of ring, moons"),
-        (("fit", "data.csv", "--out", "full"), "exists and is not empty"),
-        (("fit", "data.csv", "--out", "run", "--orders", "up,0"), "--orders must be numbers"),
-        (("fit", "data.csv", "--out", "run", "--orders", "0,0,0"), "one for each of the 2 columns"),
-        (("fit", "text.csv", "--out", "run"), "text.csv, line 3: 'low' is not a number"),
-        (("fit", "ragged.csv", "--out", "run"), "ragged.csv, line 2 has 3 cells where the first has 2"),
-        (("fit", "blank.csv", "--out", "run"), "blank.csv, line 6: 'low' is not a number"),
-        (("fit", "infinite.csv", "--out", "run"), "column b of X has an infinite value"),
-        (("fit", "constant.csv", "--out", "run"), "column b of X has one value in all rows"),
-        (("fit", "latin.csv", "--out", "run"), "latin.csv is not a text in UTF-8: save it again with that encoding"),
-        (("fit", "twice.csv", "--out", "run"), "twice.csv has two columns named 'a': rename one"),
-        (("fit", "objects.npy", "--out", "run"), "objects.npy is not a table of numbers: write an array of floats"),
-        (("fit", "flat.npy", "--out", "run"), "flat.npy is not a table of numbers: write an array of floats"),
-        (("fit", "hollow.npy", "--out", "run"), "hollow.npy is not a table of numbers: write an array of floats"),
-        (("fit", "empty.csv", "--out", "run"), "empty.csv is empty"),
-        (("fit", "data.txt", "--out", "run"), "give a table as .csv or .npy"),
-        (("fit", "data.csv", "--out", "run", "--minutes", "0"), "minutes must be positive"),
-        (("fit", "data.csv", "--out", "run", "--start", "warm"), "start must be"),
-        (("fantasy", "run", "-o", "out.csv"), "is not a run of chefs"),
-        (("fantasy", "run", "-o", "data.csv"), "is not replaced"),
-        (("fantasy", "run", "-o", "out.xls"), "must end in .csv or .npy"),
-        (("demo", "--out", "full"), "is not replaced"),
-    ],
-)
-def test_bad_input_is_one_sentence_and_leaves_nothing(run, tmp_path, monkeypatch, arguments, sentence):
-    table(tmp_path / "data.csv")
-    table(tmp_path / "text.csv", "a,b\n1,2\n2,low\n")
-    table(tmp_path / "ragged.csv", "1,2\n1,2,3\n")
-    table(tmp_path / "empty.csv", "")
-    table(tmp_path / "blank.csv", 'a,"b\nc"\n\n1,2\n\n2,low\n')
-    table(tmp_path / "infinite.csv", "a,b\n1,2\n2,inf\n")
-    table(tmp_path / "constant.csv", "a,b\n1,2\n2,2\n")
-    (tmp_path / "latin.csv").write_bytes("höhe,b\n1,2\n2,3\n".encode("latin-1"))
-    table(tmp_path / "twice.csv", "a,b, a\n1,2,3\n2,3,4\n")
-    np.save(tmp_path / "objects.npy", np.array([[1.0, None], [2.0, 3.0]], dtype=object))
-    np.save(tmp_path / "flat.npy", np.arange(4.0))
-    (tmp_path / "hollow.npy").touch()
-    table(tmp_path / "data.txt")
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "ring.png").write_text("mine")
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
-    if "full" not in arguments:  # that a folder is taken is seen when the run begins
-        monkeypatch.setattr(estimator, "have_compiled", lambda: pytest.fail("compiled before the input was checked"))
-    code, out, err = run(*arguments)
-    assert (code, out) == (2, "")
-    assert sentence in err and err.startswith("chefs: ") and err.count("\n") == 1
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
-
-
-def test_csv_with_and_without_names(tmp_path):
-    values, names = read_csv(table(tmp_path / "a.csv", "\ufeffheight, weight\n1, NA\n\n2,?\n"))
-    assert names == ("height", "weight")
-    np.testing.assert_array_equal(values, [[1, np.nan], [2, np.nan]])
-    values, names = read_csv(table(tmp_path / "b.csv", "1,2\n,4\n"))
-    assert names is None
-    np.testing.assert_array_equal(values, [[1, 2], [np.nan, 4]])
-
-
-def test_demo(run, tmp_path):
-    code, out, err = run("demo", "--out", "new/folder", "--minutes", 0.03, "--seed", 1)
+def test_scores(run, model, tmp_path):
+    (tmp_path / "new.csv").write_text("effect,dose\n1,1\n5,2\n2,\n")
+    rows = pd.DataFrame({"dose": [1, 2, np.nan], "effect": [1, 5, 2]})
+    logs = model.score_samples(rows, seed=3)
+    code, out, err = run("score", "run", "new.csv", "--seed", 3, "--json")
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    facts = json.loads(out)
+    assert facts["log_density"] == logs.tolist() and facts["rows"] == 3
+    assert facts["mean"] == pytest.approx(logs.mean()) and facts["median"] == pytest.approx(np.median(logs))
+    assert facts["standard_error"] == pytest.approx(logs.std(ddof=1) / np.sqrt(3))
+    code, out, err = run("score", "run", "new.csv", "--seed", 3)
     assert (code, err) == (0, "")
-    distance, baseline, ratio = map(float, re.search(r"fantasy: (\S+); .*: (\S+); ratio (\S+)\n", out).groups())
-    assert baseline == pytest.approx(0.035, abs=0.012)
-    assert ratio == pytest.approx(distance / baseline, abs=0.1)
-    picture = (tmp_path / "new" / "folder" / "ring.png").read_bytes()
-    assert picture.startswith(b"\x89PNG") and struct.unpack(">II", picture[16:24]) == (2200, 1800)
+    assert out == (
+        f"log density of 3 rows: mean {logs.mean():.4f} ± {facts['standard_error']:.4f}, median {np.median(logs):.4f}\n"
+    )
+    harder = model.score_samples(rows, effort=2)
+    assert json.loads(run("score", "run", "new.csv", "--effort", 2, "--json")[1])["log_density"] == harder.tolist()
+
+
+def test_a_data_set_is_scored_by_its_test_half(run):
+    run("fit", "geyser", "--out", "run", *SHORT)
+    geyser = datasets.load("geyser")
+    expected = SigmoidNetwork.load("run").score_samples(pd.DataFrame(geyser.test, columns=geyser.names))
+    assert json.loads(run("score", "run", "geyser", "--json")[1])["log_density"] == expected.tolist()
+
+
+def test_what_is_no_number_is_null_in_json(capsys):
+    from chefs.cli_shared import print_json
+
+    print_json({"a": [float("nan"), {"b": (float("-inf"), 1.5)}], "c": "é"})
+    assert capsys.readouterr().out == '{"a": [null, {"b": [null, 1.5]}], "c": "é"}\n'
+
+
+BAD = {
+    "fantasy nowhere -o out.csv": "there is no folder nowhere: name the folder of a run of chefs fit",
+    "fantasy data.csv -o out.csv": "there is no folder data.csv",
+    "fantasy full -o out.csv": "full is not a run of chefs",
+    "fantasy other -o out.csv": "does not hold a SigmoidNetwork",
+    "fantasy run -o data.csv": "data.csv is already there and is not replaced",
+    "fantasy run -o out.xls": "must end in .csv, .parquet or .npy",
+    "fantasy run -o away/out.csv": "there is no folder away",
+    "fantasy run -o out.csv -n 0": "'--number'",
+    "fantasy run": "'--output'",
+    "impute run -o data.csv": "data.csv is already there and is not replaced",
+    "impute run -o out.csv --data full.csv": "no number is missing in full.csv",
+    "impute whole -o out.csv": "no number is missing in the table that the run has learnt from",
+    "impute run -o out.csv --data extra.csv": "the data have the column 'cost'; those of the run are dose, effect",
+    "impute run -o out.csv --draws 0": "'--draws'",
+    "score run lacking.csv": "the data lack the column 'effect'; those of the run are dose, effect",
+    "score run extra.csv": "the data have the column 'cost'; those of the run are dose, effect",
+    "score run wide.csv": "the data have 3 columns where the run has 2",
+    "score run nothing.csv": "nothing.csv is neither a file nor one of",
+    "score run infinite.csv": "column effect of X has an infinite value",
+    "score run iris": "the data lack the column 'dose'",
+    "score run": "Missing argument",
+    "score run full.csv --effort 0": "'--effort'",
+}
+
+
+@pytest.mark.parametrize("arguments", BAD)
+def test_bad_input_is_one_sentence_and_leaves_nothing(run, model, tmp_path, arguments):
+    for name, text in {
+        "full": "dose,effect\n1,2\n",
+        "extra": "dose,effect,cost\n1,,3\n",
+        "lacking": "dose\n1\n",
+        "wide": "1,2,3\n",
+        "infinite": "dose,effect\n1,inf\n",
+    }.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    (tmp_path / "full").mkdir()
+    if arguments.startswith("impute whole"):
+        (tmp_path / "two.csv").write_text("dose,effect\n1,2\n2,1\n")
+        run("fit", "two.csv", "--out", "whole", *SHORT)
+    if "other" in arguments:
+        kernel = chefs.PriorKernel(chefs.ChefsProcess(), 2)
+        options = {"draws": 1, "chains": 1, "n_jobs": 1, "progress": False}
+        chefs.sample(np.random.default_rng(0), kernel, checkpoint=tmp_path / "other", **options)
+    before = contents(tmp_path)
+    code, out, err = run(*arguments.split())
+    assert (code, out) == (2, "")
+    assert BAD[arguments] in err and err.startswith("chefs: ") and err.count("\n") == 1
+    assert contents(tmp_path) == before
+
+
+def test_a_run_from_before_tables_were_kept(run, model, tmp_path):
+    (tmp_path / "run" / "kept").unlink()
+    code, _, err = run("impute", "run", "-o", "out.csv")
+    assert code == 2
+    assert err == "chefs: run does not hold the table that it has learnt from: give the rows with --data\n"
+    with pytest.raises(ValueError, match="the training table was not kept with this run: give the rows to impute as X"):
+        SigmoidNetwork.load("run").impute()

@@ -169,7 +169,7 @@ def test_notes_say_how_much_time_is_left(clock, tmp_path):
     kernel = Slow(clock)
     plan = sampling.Plan(10**6, 10**6, 1, 2.0)
     at = sampling._start(kernel, np.random.default_rng(0))
-    for _ in itertools.islice(sampling._advance(kernel, plan, at, notes.Notes(None, 0), ""), 90):
+    for _ in itertools.islice(sampling._advance(kernel, plan, at, notes.Notes(None, 0), sampling.NOBODY, []), 90):
         pass
     note = sampling._note(kernel, plan, at, kernel.step(at.rng, at.state)[1], 1.0)
     assert (note.done, note.total, note.draws, note.seconds_left) == (90, 120, 30, 30.0)

@@ -30,7 +30,7 @@ _HOME = {
     "RunError": "chefs.storage",
     "ArchitectureSearch": "chefs.cnn.search",
 }
-_MODULES = ("cnn", "datasets", "images", "metrics", "plots", "plots_architectures")
+_MODULES = ("cnn", "datasets", "images", "metrics", "plots", "plots_architectures", "report")
 
 __all__ = [
     "ArchitectureSearch",

@@ -282,7 +282,7 @@ def fetched(url: str, sha256: str, name: str, convert: Callable[[bytes], bytes] 
                 f"{own / name} is not the {name} that chefs knows: replace it, or take it out of CHEFS_DATA"
             )
         return content
-    kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "chefs" / name
+    kept = cache_folder() / name
     if kept.is_file() and expected(content := kept.read_bytes()):
         return content
     content = convert(_downloaded(url, name))
@@ -301,6 +301,11 @@ def data_folder() -> Path | None:
     if not folder.is_dir():
         raise FileNotFoundError(f"CHEFS_DATA names {folder}, which is not a folder: correct or unset it")
     return folder
+
+
+def cache_folder() -> Path:
+    """The folder in which files that were downloaded are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "chefs"
 
 
 def _downloaded(url: str, name: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import pickle
 import tempfile
 import time
@@ -14,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloudpickle
 import joblib
@@ -24,8 +25,9 @@ from chefs import progress as notes
 from chefs.dag import checked_names, shown
 from chefs.draws import ChainDraws, Draw
 from chefs.kernels import Info, Kernel
+from chefs.patience import patient
 from chefs.prior import checked_rng, positive
-from chefs.storage import RunError, Store
+from chefs.storage import RunError, Store, pack_arrays, unpack_arrays
 from chefs.tempering import TemperedKernel
 from chefs.trace import Trace, n_segments, read_segments, write_header, write_segment, write_stats
 
@@ -57,10 +59,36 @@ class Plan:
         """The plan of one chain where so many run one after the other."""
         return self if self.minutes is None else replace(self, minutes=self.minutes / rounds)
 
+    def longer(self, draws: int | None, minutes: float | None) -> Plan:
+        """The plan of a run that is to have more draws, or more minutes in all."""
+        plan = self if draws is None else replace(self, draws=draws)
+        if plan.draws < self.draws:
+            raise ValueError(f"draws must be at least {self.draws}, what the run was started with; found {draws}")
+        if minutes is None:
+            return plan
+        if self.minutes is None or not positive("minutes", minutes) >= self.minutes:
+            least = "left out, for the run has no such end" if self.minutes is None else f"at least {self.minutes}"
+            raise ValueError(f"minutes must be {least}; found {minutes!r}")
+        return replace(plan, minutes=minutes)
+
     @property
     def seconds(self) -> float:
         """How long a chain may take; half of it at most is warm-up."""
         return math.inf if self.minutes is None else 60.0 * self.minutes
+
+
+class Call(NamedTuple):
+    """Who wants the chains: chains in its process and in children of it stop when it has failed, or is no more."""
+
+    key: str
+    process: int
+
+    def is_over(self, by_child: bool) -> bool:
+        """Whether nobody waits any more for a chain that runs here, by a child of the process that wants it or not."""
+        return self.key in _ABANDONED or (by_child and os.getppid() != self.process)
+
+
+NOBODY = Call("", 0)
 
 
 @dataclass
@@ -102,6 +130,7 @@ def sample(
     progress: bool | None = None,
     minutes: float | None = None,
     about: Mapping[str, Any] | None = None,
+    keep: Mapping[str, np.ndarray] | None = None,
 ) -> Trace:
     """Run a kernel and collect its draws.
 
@@ -125,6 +154,7 @@ def sample(
         minutes: Stop after so many minutes, with at least one draw of each chain; half of them at most are warm-up.
             Chains that had to wait for others share the time, and may end with different numbers of draws.
         about: Facts to keep with the draws as `Trace.about`, of the types that JSON knows.
+        keep: Arrays to keep in the folder of the run, such as the data; `chefs.sampling.kept` reads them.
 
     >>> import chefs
     >>> kernel = chefs.PriorKernel(chefs.ChefsProcess(1.0, 2.0, 1.0), observed=3)
@@ -156,7 +186,15 @@ def sample(
             **asdict(plan),
         }
         write_header(store, header, len(generators), pickle.dumps(generators) + cloudpickle.dumps(kernel))
+        if keep:
+            store.write("kept", {}, pack_arrays(keep))
         return _run_folder(store, tempered, plan, generators, n_jobs, progress)
+
+
+def kept(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays that a run was given to keep, by name."""
+    store = Store.open(Path(path))[0]
+    return unpack_arrays(store.read("kept")[1]) if store.has("kept") else {}
 
 
 def resume(
@@ -184,22 +222,11 @@ def resume(
     store = Store.open(Path(path))[0]
     with store.alone():
         _, header, body = Store.open(store.folder)
-        if "thin" not in header:
-            raise RunError(f"{store.folder} holds a trace that was saved, not a run that can be continued")
-        begun = plan = Plan(header["draws"], header["warmup"], header["thin"], header.get("minutes"))
+        begun = begun_with(store.folder, header)
+        plan = begun.longer(draws, minutes)
         generators, stored = _stored(store, body, kernel)
         if stored.n_observed != header["n_observed"]:
             raise ValueError(f"kernel has {stored.n_observed} observed nodes where the run has {header['n_observed']}")
-        if draws is not None:
-            longer = replace(plan, draws=draws)
-            if longer.draws < plan.draws:
-                raise ValueError(f"draws must be at least {plan.draws}, what the run was started with; found {draws}")
-            plan = longer
-        if minutes is not None:
-            if plan.minutes is None or not positive("minutes", minutes) >= plan.minutes:
-                least = "left out, for the run has no such end" if plan.minutes is None else f"at least {plan.minutes}"
-                raise ValueError(f"minutes must be {least}; found {minutes!r}")
-            plan = replace(plan, minutes=minutes)
         for chain in range(len(generators)):
             _check_written(store, chain)
         if plan != begun:
@@ -207,6 +234,13 @@ def resume(
             store.write("run", {**header, **asdict(plan)}, body)
         tempered = _tempered(stored, header["temperatures"])
         return _run_folder(store, tempered, plan, generators, n_jobs, progress)
+
+
+def begun_with(folder: Path, header: Mapping[str, Any]) -> Plan:
+    """The plan that the header of a run holds."""
+    if "thin" not in header:
+        raise RunError(f"{folder} holds a trace that was saved, not a run that can be continued")
+    return Plan(header["draws"], header["warmup"], header["thin"], header.get("minutes"))
 
 
 def _spawned(rng: np.random.Generator, chains: int) -> list[np.random.Generator]:
@@ -299,14 +333,14 @@ def _run_all(kernel, plan, generators, store, n_jobs, progress) -> list[tuple[Ch
         stack.enter_context(notes.shown(watched, len(generators)))
         at_once, rounds = turns(len(generators), n_jobs)
         parallel = joblib.Parallel(n_jobs=at_once, prefer=getattr(kernel, "prefer", "processes"))
-        call = uuid.uuid4().hex
+        call = Call(uuid.uuid4().hex, os.getpid())
         try:
             return parallel(
                 joblib.delayed(run_chain)(kernel, plan.shared(rounds), generator, chain, placed, watched, call)
                 for chain, generator in enumerate(generators)
             )  # pyright: ignore[reportReturnType]
         except BaseException:
-            _ABANDONED.append(call)
+            _ABANDONED.append(call.key)
             raise
 
 
@@ -326,32 +360,36 @@ def run_chain(
     chain: int,
     store: Store | None,
     watched: Path | None,
-    call: str = "",
+    call: Call = NOBODY,
 ) -> tuple[ChainDraws, dict[str, Any]]:
     """One chain from where it stands to its end. With a store, its draws go there and not back to the caller."""
     note = notes.Notes(watched, chain)
     if store is None:
         draws: list[Draw] = []
         at = _start(kernel, rng)
-        for draw in _advance(kernel, plan, at, note, call):
-            if draw is not None:
-                draws.append(draw)
+        with patient() as asked:
+            for draw in _advance(kernel, plan, at, note, call, asked):
+                if draw is not None:
+                    draws.append(draw)
         return ChainDraws.from_draws(kernel.n_observed, draws), _stats(kernel, at)
     with store.alone(f"chain-{chain}"):  # the worker of a run that was killed may live on
         at = _standing(kernel, rng, chain, store)
         if not at.is_over(plan):
-            _run_written(kernel, plan, at, chain, store, note, call)
+            with patient() as asked:
+                _run_written(kernel, plan, at, chain, store, note, call, asked)
         stats = _stats(kernel, at)
         write_stats(store, chain, stats)
     return ChainDraws.from_draws(kernel.n_observed, []), stats
 
 
-def _advance(kernel: Kernel, plan: Plan, at: Standing, note: notes.Notes, call: str) -> Iterator[Draw | None]:
-    """Step to the end of the plan; after each step the draw, or None where there is none."""
+def _advance(
+    kernel: Kernel, plan: Plan, at: Standing, note: notes.Notes, call: Call, asked: list[int]
+) -> Iterator[Draw | None]:
+    """Step to the end of the plan, or until asked to stop; after each step the draw, or None where there is none."""
     begin = last = time.monotonic()
-    steps_before = at.steps
-    while not at.is_over(plan):
-        if call in _ABANDONED:
+    steps_before, by_child = at.steps, os.getppid() == call.process
+    while not (asked or at.is_over(plan)):
+        if call.is_over(by_child):
             raise RunError("another chain failed, or the run was interrupted")
         if at.warm_steps is None and (at.steps >= plan.warmup or at.seconds >= plan.seconds / 2):
             at.state = getattr(kernel, "freeze", lambda state: state)(at.state)
@@ -391,18 +429,18 @@ def _note(kernel: Kernel, plan: Plan, at: Standing, info: Info, pace: float) -> 
 
 
 def _run_written(
-    kernel: Kernel, plan: Plan, at: Standing, chain: int, store: Store, note: notes.Notes, call: str
+    kernel: Kernel, plan: Plan, at: Standing, chain: int, store: Store, note: notes.Notes, call: Call, asked: list[int]
 ) -> None:
-    """The rest of a chain, written every 2 seconds, or every hundredth of its time so far where that is longer."""
+    """The rest of a chain, written every 2 seconds, or every hundredth of its time so far, and when asked to stop."""
     store.remove(f"chain-{chain}/stats")
     owed = _n_ahead(store, chain, at)
     kept: list[Draw] = []
     last_flush = time.monotonic()
-    for draw in _advance(kernel, plan, at, note, call):
+    for draw in _advance(kernel, plan, at, note, call, asked):
         if draw is not None:
             kept.append(draw)
         waited = time.monotonic() - last_flush
-        due = waited > max(FLUSH_SECONDS, at.seconds / 100) or len(kept) >= FLUSH_DRAWS
+        due = asked or waited > max(FLUSH_SECONDS, at.seconds / 100) or len(kept) >= FLUSH_DRAWS
         if at.is_over(plan) or (due and len(kept) >= owed):
             _flush(kernel, at, kept, chain, store)
             kept, owed = [], 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from chefs.cnn import EagerTrainer, Network, Settings, Shape, ThreadedTrainer, plan_of
+from chefs.cnn import CompiledTrainer, EagerTrainer, Network, Settings, Shape, plan_of
 from chefs.cnn.training import initial_weights, minibatches, weight_shapes
 from chefs.images import load, scaled
 from tests.cnn.test_plan import some_dags
@@ -20,7 +20,7 @@ def some_plans(n, seed=0, least=2):
     return [plan for plan in plans if plan.n_hidden >= least][:n]
 
 
-@pytest.mark.parametrize("make", [EagerTrainer, ThreadedTrainer])
+@pytest.mark.parametrize("make", [EagerTrainer, CompiledTrainer])
 def test_a_result_does_not_depend_on_what_else_is_trained(make):
     plans = some_plans(4)
     together = make(DIGITS, BRIEF).train(plans, [5, 6, 7, 8])
@@ -32,15 +32,8 @@ def test_a_result_does_not_depend_on_what_else_is_trained(make):
     assert other.evidence != together[0].evidence
 
 
-def test_the_threaded_trainer_does_what_the_plain_one_does():
-    plans = some_plans(6)
-    plain, threaded = (make(DIGITS, BRIEF).train(plans, range(6)) for make in (EagerTrainer, ThreadedTrainer))
-    for a, b in zip(plain, threaded, strict=True):
-        assert b.evidence == pytest.approx(a.evidence, rel=1e-3)
-        np.testing.assert_allclose(b.probabilities, a.probabilities, atol=5e-3)
-
-
-def test_training_is_adam_on_the_minibatches_of_the_seed():
+@pytest.mark.parametrize("make", [EagerTrainer, CompiledTrainer])
+def test_training_is_adam_on_the_minibatches_of_the_seed(make):
     """The whole of it again, by hand, in double precision."""
     plan = some_plans(1)[0]
     settings = Settings(n_steps=6, batch=50, rate=0.02, decay="cosine")
@@ -56,15 +49,15 @@ def test_training_is_adam_on_the_minibatches_of_the_seed():
             v[j] = 0.999 * v[j] + 0.001 * g * g
             step = m[j] / (1 - 0.9**t) / ((v[j] / (1 - 0.999**t)).sqrt() + 1e-8)
             weights[j].data -= rate * step
-    trained = EagerTrainer(DIGITS, settings).fit(plan, 3)
-    for ours, theirs in zip(trained.parameters(), weights, strict=True):
-        torch.testing.assert_close(ours.double(), theirs, rtol=1e-3, atol=1e-4)
+    for ours, theirs in zip(make(DIGITS, settings).fit(plan, 3), network.weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
 
 
-def test_evidence_is_the_log_likelihood_of_all_training_images():
-    trainer = EagerTrainer(DIGITS, BRIEF)
-    network = trainer.fit(some_plans(1)[0], 0)
-    result = trainer.result(network)
+@pytest.mark.parametrize("make", [EagerTrainer, CompiledTrainer])
+def test_evidence_is_the_log_likelihood_of_all_training_images(make):
+    trainer, plan = make(DIGITS, BRIEF), some_plans(1)[0]
+    weights = trainer.fit(plan, 0)
+    result, network = trainer.result(plan, weights), Network.from_plan(plan, weights=weights)
     rows = network.predict_proba(DIGITS.train_x).astype(np.float64)
     assert result.evidence == pytest.approx(np.log(rows[np.arange(len(rows)), DIGITS.train_y]).sum(), rel=1e-4)
     assert result.train_accuracy == (rows.argmax(axis=1) == DIGITS.train_y).mean()
@@ -72,15 +65,16 @@ def test_evidence_is_the_log_likelihood_of_all_training_images():
 
 
 def test_training_helps():
-    trainer = ThreadedTrainer(DIGITS, Settings(n_steps=150, rate=0.02, decay="cosine"))
+    trainer = CompiledTrainer(DIGITS, Settings(n_steps=150, rate=0.02, decay="cosine"))
     plan = max(some_plans(10, least=3), key=lambda plan: plan.depth)
     result = trainer.train([plan], [0])[0]
     assert result.train_accuracy > 0.7
     assert (result.probabilities.argmax(axis=1) == DIGITS.test_y).mean() > 0.6
 
 
-def test_a_training_that_diverges_is_impossible_not_an_error():
-    result = EagerTrainer(DIGITS, Settings(n_steps=5, rate=1e30)).train(some_plans(1), [0])[0]
+@pytest.mark.parametrize("make", [EagerTrainer, CompiledTrainer])
+def test_a_training_that_diverges_is_impossible_not_an_error(make):
+    result = make(DIGITS, Settings(n_steps=5, rate=1e30)).train(some_plans(1), [0])[0]
     assert result.evidence == -math.inf
     assert (result.probabilities == np.float32(0.1)).all()
 
@@ -112,9 +106,3 @@ def test_initial_weights_have_their_variances():
 def test_settings_refuse_nonsense(name, value):
     with refused(name):
         Settings(**{name: value}).checked()
-
-
-def test_the_threaded_trainer_takes_the_cores_that_it_may_use(monkeypatch):
-    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {1, 4, 5}, raising=False)
-    assert ThreadedTrainer(DIGITS, Settings()).n_jobs == 3
-    assert ThreadedTrainer(DIGITS, Settings(), n_jobs=2).n_jobs == 2

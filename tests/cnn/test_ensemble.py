@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import chefs
-from chefs.cnn import ArchitectureSearch, Settings, ThreadedTrainer, ensemble
+from chefs.cnn import ArchitectureSearch, CompiledTrainer, Settings, ensemble
 from chefs.cnn.archive import Archive
 from chefs.cnn.ensemble import members, score
 from chefs.cnn.plan import Plan
@@ -95,7 +95,7 @@ def test_networks_are_trained_again_by_the_trainer_of_the_search(searched):
     last, new = trace[:, -3:], scaled(DIGITS)._replace(test_x=scaled_pixels(DIGITS.train_x[:20]))
     found = members(search, last)
     plans, counts = [plan for plan, _ in found], list(found.values())
-    trained = ThreadedTrainer(new, search.settings).train(plans, [plan.seed(search.seed) for plan in plans])
+    trained = CompiledTrainer(new, search.settings).train(plans, [plan.seed(search.seed) for plan in plans])
     wanted = np.average([one.probabilities.astype(float) for one in trained], axis=0, weights=counts)
     np.testing.assert_allclose(search.predict_proba(last, DIGITS.train_x[:20]), wanted, rtol=1e-9)
     assert {one.evidence for one in trained} == {evidence for _, evidence in found}

@@ -199,7 +199,7 @@ def test_without_torch_one_sentence_names_the_extra():
 def test_layers_see_images_with_plain_strides(n, monkeypatch):
     """CUDA's averages go by the stride of the channels, even of one; NumPy gives a new axis the stride 0."""
     seen = []
-    monkeypatch.setattr(Network, "logits", lambda self, images, pooled: seen.append(images))
+    monkeypatch.setattr(Network, "logits", lambda self, images: seen.append(images))
     odd = torch.from_numpy(np.zeros((n, 28, 28), np.float32)[:, None])
     assert odd.stride(1) == 0
     Network(CHAIN)(odd)

@@ -20,7 +20,7 @@ OBSERVED = {
 
 
 def statistics(dags: Dags) -> dict[str, np.ndarray]:
-    """Distributions to compare: sizes, second moments of out-degrees, kinds of edges, depth-like counts, orders."""
+    """Numbers of each graph to compare: sizes, squared degrees, kinds of edges, depth-like counts, orders."""
     n_graphs, d = len(dags), dags.n_observed
     graph_of_node = np.repeat(np.arange(n_graphs), dags.n_nodes)
     graph_of_edge = np.repeat(np.arange(n_graphs), dags.n_edges)
@@ -35,7 +35,6 @@ def statistics(dags: Dags) -> dict[str, np.ndarray]:
     hidden_pair = (dags.parent >= d) & (dags.child >= d)
     star_pair = (dags.parent < d) & (dags.child < d)
     orders = per_graph(np.where(star, 0.0, dags.order))
-    some_hidden = dags.n_hidden > 0
     return {
         "nodes": dags.n_nodes,
         "edges": dags.n_edges,
@@ -46,7 +45,7 @@ def statistics(dags: Dags) -> dict[str, np.ndarray]:
         "singletons": per_graph((out_degree == 1) & ~star).astype(int),
         "hidden to hidden": np.bincount(graph_of_edge[hidden_pair], minlength=n_graphs),
         "observed to observed": np.bincount(graph_of_edge[star_pair], minlength=n_graphs),
-        "mean hidden order": orders[some_hidden] / dags.n_hidden[some_hidden],
+        "mean hidden order": orders / np.maximum(dags.n_hidden, 1),
         "mean observed order": per_graph(np.where(star, dags.order, 0.0)) / d,
         "largest order": np.maximum.reduceat(dags.order, dags.node_start[:-1]),
     }

@@ -1,7 +1,7 @@
 """Convolutional networks from DAGs, and a search over them (section 4.2 of the paper). Needs PyTorch.
 
 Layers, from the bottom: `plan` (what of a DAG a network depends on), `training` (what it is to train one), `network`,
-the trainers `eager` and `stacked`, `gathering` and `archive`, `search`, then `carried` and `ensemble`.
+the trainers `eager`, `compiled` and `stacked`, `gathering` and `archive`, `search`, then `carried` and `ensemble`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 _HOME = {
     "ArchitectureSearch": "search",
+    "CompiledTrainer": "compiled",
     "EagerTrainer": "eager",
     "Network": "network",
     "Plan": "plan",
     "Settings": "training",
     "Shape": "plan",
-    "ThreadedTrainer": "eager",
     "Trained": "training",
     "Trainer": "training",
     "plan_of": "plan",
@@ -24,19 +24,20 @@ _HOME = {
 
 __all__ = [
     "ArchitectureSearch",
+    "CompiledTrainer",
     "EagerTrainer",
     "Network",
     "Plan",
     "Settings",
     "Shape",
-    "ThreadedTrainer",
     "Trained",
     "Trainer",
     "plan_of",
 ]
 
 if TYPE_CHECKING:
-    from chefs.cnn.eager import EagerTrainer, ThreadedTrainer
+    from chefs.cnn.compiled import CompiledTrainer
+    from chefs.cnn.eager import EagerTrainer
     from chefs.cnn.network import Network
     from chefs.cnn.plan import Plan, Shape, plan_of
     from chefs.cnn.search import ArchitectureSearch

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
-from torch.nn import functional
 
-from chefs.cnn.eager import EagerTrainer, ThreadedTrainer
-from chefs.cnn.network import Network, checked_device
+from chefs.cnn.compiled import cpu_trainer
+from chefs.cnn.eager import EagerTrainer
+from chefs.cnn.network import checked_device
 from chefs.cnn.plan import Plan, plan_and_nodes
 from chefs.cnn.state import Held, Moment, Unpacked
 from chefs.cnn.training import initial_weights, weight_shapes
@@ -76,9 +75,7 @@ class _Carrier:
         images = scaled(search.data)
         device = checked_device(search.device)
         self.trainer = (
-            ThreadedTrainer(images, search.settings)
-            if device == "cpu"
-            else EagerTrainer(images, search.settings, device)
+            cpu_trainer(images, search.settings) if device == "cpu" else EagerTrainer(images, search.settings, device)
         )
 
     def of(self, search: ArchitectureSearch) -> _Carrier:
@@ -117,8 +114,8 @@ class Inherited(_Carrier):
     def made(self, rng: np.random.Generator, plan: Plan, heights: list[float], carried: Carried) -> Held:
         """Train the network from the weights that are carried."""
         seed = int(rng.integers(2**62))
-        network = self.trainer.fit(plan, seed, joined(plan, heights, carried.weights, initial_weights(plan, seed)))
-        return Held(plan, self.trainer.result(network), Carried(split(plan, heights, network.weights()), {}))
+        weights = self.trainer.fit(plan, seed, joined(plan, heights, carried.weights, initial_weights(plan, seed)))
+        return Held(plan, self.trainer.result(plan, weights), Carried(split(plan, heights, weights), {}))
 
 
 class Sampled(_Carrier):
@@ -139,7 +136,7 @@ class Sampled(_Carrier):
         weights = joined(plan, heights, carried.weights, fresh)
         noise = [rng.standard_normal(shape, np.float32) for shape in weight_shapes(plan)]
         momenta = joined(plan, heights, carried.momenta, noise)
-        trained = self.trainer.result(self.trainer.network(plan, weights))
+        trained = self.trainer.result(plan, weights)
         return Held(plan, trained, Carried(split(plan, heights, weights), split(plan, heights, momenta)))
 
     def moved(self, rng: np.random.Generator, held: Held, graph: GraphState) -> Held:
@@ -148,52 +145,43 @@ class Sampled(_Carrier):
 
         assert held.carried is not None
         plan, heights = self.heights(unpack(graph))
-        shapes = [np.zeros(shape, np.float32) for shape in weight_shapes(plan)]
-        network = self.trainer.network(plan, joined(plan, heights, held.carried.weights, shapes))
-        momenta = [torch.tensor(r) for r in joined(plan, heights, held.carried.momenta, shapes)]
-        momenta = self._trajectory(rng, network, [r.to(self.trainer.device) for r in momenta])
-        carried = Carried(
-            split(plan, heights, network.weights()), split(plan, heights, [r.cpu().numpy() for r in momenta])
-        )
-        trained = self.trainer.result(network)
+        zeros = [np.zeros(shape, np.float32) for shape in weight_shapes(plan)]
+        start = (joined(plan, heights, slabs, zeros) for slabs in held.carried)
+        weights, momenta = self._trajectory(rng, plan, *start)
+        trained = self.trainer.result(plan, weights)
         if not trained.evidence > -math.inf:
             rate = self.search.settings.rate
             raise ValueError(f"the sampled weights have diverged: try settings with a smaller rate; found {rate:g}")
-        return Held(plan, trained, carried)
+        return Held(plan, trained, Carried(split(plan, heights, weights), split(plan, heights, momenta)))
 
+    @np.errstate(over="ignore", invalid="ignore")  # weights that diverge show in what they are worth
     def _trajectory(
-        self, rng: np.random.Generator, network: Network, momenta: list[torch.Tensor]
-    ) -> list[torch.Tensor]:
-        """Move the weights of the network; returns the momenta afterwards."""
-        settings, device = self.search.settings, self.trainer.device
-        weights = [*network.kernels, network.linear, network.bias]
-        scale = [torch.from_numpy(s).to(device) for s in scales(network.plan)]
-        half = settings.rate / 2
-        force = self._force(rng, network, weights, scale)
-        for _ in range(settings.n_steps):
-            noise = [torch.from_numpy(rng.standard_normal(tuple(w.shape), np.float32)).to(device) for w in weights]
-            for j, (w, s) in enumerate(zip(weights, scale, strict=True)):
-                r = momenta[j] + half * force[j]
-                w.data += half * r * s
-                r = MEMORY * r + NOISE * noise[j]
-                w.data += half * r * s
-                momenta[j] = r
-            force = self._force(rng, network, weights, scale)
-            momenta = [r + half * f for r, f in zip(momenta, force, strict=True)]
-        return momenta
+        self, rng: np.random.Generator, plan: Plan, weights: list[np.ndarray], momenta: list[np.ndarray]
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Weights and momenta after `settings.n_steps` steps."""
+        scale, half = scales(plan), float(self.search.settings.rate) / 2
+        force = self._force(rng, plan, weights, scale)
+        for _ in range(self.search.settings.n_steps):
+            noise = [rng.standard_normal(w.shape, np.float32) for w in weights]
+            kicked = [r + half * f for r, f in zip(momenta, force, strict=True)]
+            slowed = [MEMORY * r + NOISE * z for r, z in zip(kicked, noise, strict=True)]
+            weights = [w + half * (r + q) * s for w, r, q, s in zip(weights, kicked, slowed, scale, strict=True)]
+            force = self._force(rng, plan, weights, scale)
+            momenta = [r + half * f for r, f in zip(slowed, force, strict=True)]
+        return weights, momenta
 
-    def _force(self, rng: np.random.Generator, network: Network, weights: list, scale: list) -> list[torch.Tensor]:
+    def _force(
+        self, rng: np.random.Generator, plan: Plan, weights: list[np.ndarray], scale: list[np.ndarray]
+    ) -> list[np.ndarray]:
         """−∇U in units of the prior, from one minibatch: that of the prior, and power × (images) × mean gradient."""
-        trainer, n = self.trainer, len(self.trainer.train_x)
-        with torch.no_grad():
-            pull = [-w / s for w, s in zip(weights, scale, strict=True)]
+        pull = [-w / s for w, s in zip(weights, scale, strict=True)]
         if not self.search.power > 0:
             return pull
-        batch = torch.from_numpy(rng.choice(n, min(self.search.settings.batch, n), replace=False)).to(trainer.device)
-        loss = functional.cross_entropy(trainer.logits(network, batch), trainer.train_y[batch])
-        gradients = torch.autograd.grad(loss, weights, allow_unused=True)
-        factor = self.search.power * n
-        return [f if g is None else f - factor * g * s for f, g, s in zip(pull, gradients, scale, strict=True)]
+        n = len(self.search.data.train_x)
+        batch = rng.choice(n, min(self.search.settings.batch, n), replace=False)
+        gradients = self.trainer.gradient(plan, weights, batch)
+        factor = float(self.search.power) * n
+        return [f - factor * g * s for f, g, s in zip(pull, gradients, scale, strict=True)]
 
 
 def scales(plan: Plan) -> list[np.ndarray]:

@@ -82,14 +82,11 @@ class Network(nn.Module):
                 f"images must have the shape (images, {channels}, {side}, {side}); found {tuple(images.shape)}"
             )
         # NumPy's x[:, None] has stride 0 along its channel, which makes CUDA average image 0 in place of every image.
-        return self.logits(images.flatten(0, 1).unflatten(0, (images.shape[0], channels)), {})
+        return self.logits(images.flatten(0, 1).unflatten(0, (images.shape[0], channels)))
 
-    def logits(self, images: Tensor, pooled: dict[tuple[int, int], Tensor]) -> Tensor:
-        """`forward` without its check; `pooled` holds maps already averaged, by (layer, side), and takes in new ones.
-
-        All children that take in a layer at the same side share one average.
-        """
-        layers = [images]
+    def logits(self, images: Tensor) -> Tensor:
+        """`forward` without its check. All children that take in a layer at the same side share one average."""
+        layers, pooled = [images], {}
         for j, kernel in enumerate(self.kernels, start=1):
             taken = [self._pooled(layers, p, self.plan.sides[j], pooled) for p in self.plan.parents[j]]
             joined = taken[0] if len(taken) == 1 else torch.cat(taken, dim=1)

@@ -181,12 +181,13 @@ class ArchitectureSearch(GraphKernel):
         """What trains the networks: as given, or the best for the device; `images`, scaled, in place of the data."""
         if self.trainer is not None:
             return self.trainer
-        from chefs.cnn.eager import ThreadedTrainer
         from chefs.cnn.network import checked_device
 
         images = scaled(self.data) if images is None else images
         if checked_device(self.device) == "cpu":
-            return ThreadedTrainer(images, self.settings)
+            from chefs.cnn.compiled import cpu_trainer
+
+            return cpu_trainer(images, self.settings)
         from chefs.cnn.stacked import StackedTrainer
 
         return StackedTrainer(images, self.settings, "cuda")

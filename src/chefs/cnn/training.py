@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
@@ -12,7 +13,7 @@ from chefs.cnn.plan import Plan
 from chefs.dag import shown
 from chefs.images import Images
 
-__all__ = ["Images", "Settings", "Trained", "Trainer", "initial_weights", "minibatches", "weight_shapes"]
+__all__ = ["Images", "Settings", "Trained", "Trainer", "initial_weights", "minibatches", "outcome", "weight_shapes"]
 
 Float32Array = NDArray[np.float32]
 
@@ -97,3 +98,22 @@ def minibatches(seed: int, n_images: int, settings: Settings) -> NDArray[np.int6
     rng = np.random.default_rng([seed, 1])
     passes = [rng.permutation(n_images)[: per_pass * batch] for _ in range(-(-settings.n_steps // per_pass))]
     return np.concatenate(passes).reshape(-1, batch)[: settings.n_steps]
+
+
+def outcome(train: Float32Array, labels: NDArray[np.int64], test: Float32Array) -> Trained:
+    """What logits of the training and of the test images, (images, classes) each, come to.
+
+    Where they are not finite, because the training has diverged, the labels are impossible.
+    """
+    logs, test_logs = _log_probabilities(train), _log_probabilities(test)
+    evidence, accuracy = float(logs[np.arange(len(logs)), labels].sum()), float((train.argmax(axis=1) == labels).mean())
+    probabilities = np.exp(test_logs).astype(np.float32)
+    if not (math.isfinite(evidence) and np.isfinite(probabilities).all()):
+        return Trained(-math.inf, accuracy, np.full_like(probabilities, 1 / probabilities.shape[1]))
+    return Trained(evidence, accuracy, probabilities)
+
+
+def _log_probabilities(logits: Float32Array) -> NDArray[np.float64]:
+    with np.errstate(invalid="ignore"):
+        below = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+        return below - np.log(np.exp(below).sum(axis=1, keepdims=True))

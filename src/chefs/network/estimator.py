@@ -11,20 +11,23 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Density
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from chefs._limits import Prior
+from chefs.buffets import CascadingBuffet, ExtendedBuffet
 from chefs.dag import FloatArray, shown
 from chefs.kernels import Hyperpriors
+from chefs.network.asked import asked
 from chefs.network.kernel import NetworkKernel
 from chefs.network.predictive import Method, fantasies, imputations, log_density, mean_outputs
 from chefs.network.start import GradientStart, Start
 from chefs.network.tables import CLIP, Scale, check_finite, check_numbers, orders_of
 from chefs.prior import ChefsProcess
-from chefs.sampling import Plan, check_jobs, sample, turns
+from chefs.sampling import Plan, check_jobs, kept, sample, turns
 from chefs.trace import Trace
 
 USUAL = 1000  # draws, and steps of warm-up
 ENDLESS = 1_000_000  # of them, where minutes decide
-START_UNITS = 20
+START_UNITS, POINTS_A_UNIT = 40, 50  # units of a start: as many at most, and one for so many points
 START_SHARE = 0.35  # of the minutes there are, at most
+LEARNT: dict[str, type[Prior]] = {"icp": ChefsProcess, "cibp": CascadingBuffet, "ecibp": ExtendedBuffet}
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
@@ -45,7 +48,8 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
     Reference: P. Dallaire et al., The Indian Chefs Process, UAI 2020.
 
     Args:
-        prior: The prior over graphs; None for a `ChefsProcess` whose hyperparameters are learnt as well.
+        prior: The prior over graphs, with its hyperparameters; "icp" (or None), "cibp" or "ecibp" for the chefs', the
+            cascading or the extended buffet's, whose hyperparameters are learnt as well.
         orders: Orders of the columns: one number, one for each, or a mapping from names (others are at 0); nan where
             free. A column can have parents of greater order only: inputs at 1 and outputs at 0 make a regression.
         draws: Draws of each chain; None for 1000 or, where `minutes` are given, for as many as they allow.
@@ -89,7 +93,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
 
     def __init__(
         self,
-        prior: Prior | None = None,
+        prior: Prior | str | None = None,
         *,
         orders: float | Sequence[float] | Mapping[str, float] = 0.0,
         draws: int | None = None,
@@ -157,10 +161,17 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
             n_jobs=self.n_jobs,
             checkpoint=self.checkpoint,
             progress=self.progress,
-            about={"model": "SigmoidNetwork", "mean": scale.mean.tolist(), "sd": scale.sd.tolist(), "names": names},
+            about={
+                "model": "SigmoidNetwork",
+                "mean": scale.mean.tolist(),
+                "sd": scale.sd.tolist(),
+                "names": names,
+                "asked": asked(kernel, plan, self.random_state),
+            },
+            keep={"table": x},
         )
         self.mean_, self.scale_ = scale
-        self._training = x if np.isnan(x).any() else None
+        self._training = x
         return self
 
     @classmethod
@@ -172,7 +183,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         if not len(trace):
             raise ValueError(f"{path} has no draws yet: wait, or continue the run with chefs.resume")
         model = cls()
-        model.trace_ = trace
+        model.trace_, model._training = trace, kept(path).get("table")
         model.mean_, model.scale_ = np.array(trace.about["mean"]), np.array(trace.about["sd"])
         model.n_features_in_ = trace.n_observed
         if trace.about["names"] is not None:
@@ -223,18 +234,18 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         p(seen | network).
 
         Args:
-            X: New rows, nan where missing; None for the rows of the training table, which a loaded model does not keep.
+            X: New rows, nan where missing; None for the rows of the training table.
             draws: How many draws.
             method: "walks" or "annealed", as for `score_samples`.
             random_state: Seed.
         """
         check_is_fitted(self)
         _check_count("draws", draws)
-        if X is None and not hasattr(self, "_training"):
-            raise ValueError("a model that was loaded does not keep the training table: give the rows to impute as X")
         x = self._training if X is None else self._checked(X)
         if x is None:
-            raise ValueError("the training table has no missing entries here: give the rows to impute as X")
+            raise ValueError("the training table was not kept with this run: give the rows to impute as X")
+        if X is None and not np.isnan(x).any():
+            raise ValueError("the training table has no missing entries: give the rows to impute as X")
         rng, rows = generator(random_state), np.flatnonzero(np.isnan(x).any(axis=1))
         filled = np.repeat(x[None], draws, axis=0)
         if rows.size:
@@ -289,9 +300,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         names = getattr(self, "feature_names_in_", None)
         names = None if names is None else list(names)
         orders = orders_of(self.orders, names, z.shape[1])
-        prior = ChefsProcess() if self.prior is None else self.prior
-        if not isinstance(prior, Prior):
-            raise TypeError(f"prior must be a ChefsProcess, a buffet or None; found {shown(prior)}")
+        prior, hyperpriors = self._prior()
         if not (isinstance(self.moves, str | None) or _are_strings(self.moves)):
             raise TypeError(f"moves must be None, 'paper' or a list of names of moves; found {shown(self.moves)}")
         options: dict[str, Any] = {} if self.moves is None else {"moves": self.moves}
@@ -299,23 +308,34 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
             prior,
             orders,
             z,
-            hyperpriors=Hyperpriors() if self.prior is None else None,
+            hyperpriors=hyperpriors,
             required=_by_number(self.required, names),
             forbidden=_by_number(self.forbidden, names),
             max_hidden=self.max_hidden,
-            start=self._start(prior, orders),
+            start=self._start(prior, orders, len(z)),
             **options,
         )
 
-    def _start(self, prior: Prior, orders: FloatArray) -> Start | GradientStart | None:
+    def _prior(self) -> tuple[Prior, Hyperpriors | None]:
+        """The prior over graphs, and those of its hyperparameters where they are learnt."""
+        if isinstance(self.prior, Prior):
+            return self.prior, None
+        name = "icp" if self.prior is None else self.prior
+        if not isinstance(name, str) or name not in LEARNT:
+            known = ", ".join(map(repr, LEARNT))
+            raise TypeError(f"prior must be a ChefsProcess, a buffet, {known} or None; found {shown(self.prior)}")
+        return LEARNT[name](), Hyperpriors()
+
+    def _start(self, prior: Prior, orders: FloatArray, n_points: int) -> Start | GradientStart | None:
         """Where each chain starts."""
         if not isinstance(self.start, str):
             return self.start
         if self.start not in ("gradient", "empty"):
             raise ValueError(f"start must be 'gradient', 'empty' or a network; found {shown(self.start)}")
+        n_hidden = min(START_UNITS, max(n_points // POINTS_A_UNIT, 5))
         if self.max_hidden is not None:
             _check_count("max_hidden", self.max_hidden, least=0)
-        n_hidden = START_UNITS if self.max_hidden is None else min(START_UNITS, self.max_hidden)
+            n_hidden = min(n_hidden, self.max_hidden)
         if self.start == "empty" or orders.any() or n_hidden < 1 or not isinstance(prior, ChefsProcess):
             return None
         if self.minutes is None:
@@ -332,7 +352,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
 def have_compiled() -> None:
     """Take one step somewhere small: what it compiles is kept on disk, so that chains find it and lose no time."""
     rng = np.random.default_rng(0)
-    kernel = NetworkKernel(ChefsProcess(), np.zeros(2), rng.standard_normal((4, 2)))
+    kernel = NetworkKernel(ChefsProcess(), np.zeros(2), rng.standard_normal((4, 2)), start=GradientStart(2, 1))
     kernel.draw(kernel.step(rng, kernel.init(rng))[0])
 
 

@@ -1,0 +1,148 @@
+"""The belief network and its data together: Geweke's joint test, and simulation-based calibration."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from chefs import ChefsProcess
+from chefs._core import network
+from chefs._core.ancestral import all_weights
+from chefs._core.network import gram_of
+from chefs._core.state import N_ACTIVE, N_OBSERVED
+from chefs.network.kernel import MOVES, NetworkChain, NetworkKernel
+from tests.laws.joint import CASES, LIGHT, MOST_HIDDEN, forward, summary
+from tests.mutants import mutant
+from tests.stats import check, check_caught, kept_p_values, uniform_p_value
+
+FEW = 10  # points: few, so that nothing is certain given them
+
+
+# Geweke's joint test ---------------------------------------------------------------------------------------------------
+
+
+def redraw_data(rng, state):
+    """Observed entries given everything else.
+
+    Each from its parents, and kept where its children say so: always where it has none.
+    """
+    n, d = int(state.graph.size[N_ACTIVE]), int(state.graph.size[N_OBSERVED])
+    bias, weight = all_weights(rng, state, gram_of(state))
+    a, rho = state.a[:n], state.rho[:n, None]
+
+    def means():
+        return bias[:, None] + weight @ expit(a)
+
+    def log_density():
+        return -0.5 * rho * (a - means()) ** 2
+
+    for i in range(d):
+        before, old = log_density(), a[i].copy()
+        new = means()[i] + rng.normal(size=old.size) / math.sqrt(state.rho[i])
+        a[i] = np.where(state.missing[i], old, new)
+        change = np.delete(log_density() - before, i, axis=0).sum(axis=0)
+        a[i] = np.where(np.log(1.0 - rng.random(old.size)) < change, a[i], old)
+
+
+def everything(state, bias, weight):
+    """The summary of a state with its weights and biases, weight[i, k] for the edge k → i."""
+    n, d = bias.size, int(state.graph.size[N_OBSERVED])
+    left = state.a[0] - bias[0] - weight[0] @ expit(state.a[:n])
+    return summary(state) | {
+        "bias of the first": bias[0],
+        "biases of hidden": bias[d:].sum(),
+        "sum of the weights": weight.sum(),
+        "largest weight": np.abs(weight).max(),
+        "what is left of the first": state.rho[0] * (left**2).sum(),
+        "median of the data": np.median(state.a[:d][~state.missing]),
+        "data of the last": state.a[d - 1].max(),
+        "data together": np.mean((state.a[0] > 0) == (state.a[1] > 0)),
+    }
+
+
+def geweke(case, seed, moves=MOVES, size=1_500, cycles=4):
+    """Joint draws, and what they are after rounds of (data given the rest, the rest given data)."""
+    rng = np.random.default_rng(seed)
+    observed, missing = CASES[case]
+    data = np.zeros((FEW, len(observed)))
+    kernel = NetworkKernel(ChefsProcess(), observed, data, hyperpriors=LIGHT, moves=moves, most_leapfrogs=5)
+    before, after = [], []
+    for _ in range(size):
+        joint = forward(rng, observed, missing, FEW)
+        before.append(everything(*joint))
+        chain = NetworkChain(joint.state, math.log(0.25), False)
+        seen = ~joint.state.missing
+        for _ in range(cycles):
+            redraw_data(rng, chain.network)
+            data = chain.network.a[: len(observed)][seen]
+            chain, _ = kernel.step(rng, chain)
+            assert (chain.network.a[: len(observed)][seen] == data).all()  # no move changes what is observed
+        draw = kernel.draw(chain)
+        weight = np.zeros((draw.order.size, draw.order.size))
+        weight[draw.child, draw.parent] = draw.edge["weight"]
+        after.append(everything(chain.network, draw.node["bias"], weight))
+    return kept_p_values(before, after)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_geweke_joint(case):
+    check(geweke(case, seed=70))
+
+
+def test_geweke_joint_of_the_papers_moves():
+    check(geweke("mixed orders, missing entries", seed=71, moves="paper"))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_geweke_sees_a_likelihood_that_counts_too_little(case, monkeypatch):
+    """Precisions drawn as though there were a point less."""
+    change = ("RHO_SHAPE + 0.5 * gram.n_points", "RHO_SHAPE + 0.5 * (gram.n_points - 2)")
+    monkeypatch.setattr(network, "draw_precisions", mutant("network", change, compiled=False).draw_precisions)
+    check_caught(geweke(case, seed=72))
+
+
+# Simulation-based calibration ------------------------------------------------------------------------------------------
+
+
+RANKED = ("nodes", "edges", "alpha", "gamma", "phi", "log ρ of the first", "smallest log ρ", "log-likelihood")
+
+
+def calibration(case, seed, spoil=lambda data: data, size=300, warmup=20, thin=5, n_draws=7):
+    """Whether the truth's rank among posterior draws, far apart, of a chain from an empty graph, is uniform.
+
+    Ties are broken at random. `spoil` may change the data that the chain is given.
+    """
+    rng = np.random.default_rng(seed)
+    observed, missing = CASES[case]
+    names = (*RANKED, "median of missing") if missing else RANKED
+    options = {"hyperpriors": LIGHT, "max_hidden": MOST_HIDDEN, "most_leapfrogs": 10, "n_births": 10}
+    ranks = []
+    for _ in range(size):
+        truth = forward(rng, observed, missing, FEW).state
+        data = np.where(truth.missing, np.nan, truth.a[: len(observed)]).T
+        kernel = NetworkKernel(ChefsProcess(), observed, spoil(data), **options)
+        chain, draws = kernel.init(rng), []
+        for step in range(warmup + thin * n_draws):
+            chain, _ = kernel.step(rng, kernel.freeze(chain) if step == warmup else chain)
+            if step >= warmup and (step - warmup) % thin == thin - 1:
+                draws.append(summary(chain.network._replace(missing=truth.missing)))
+        drawn, true = (
+            np.array([[s[name] for name in names] for s in rows]).round(9) for rows in (draws, [summary(truth)])
+        )
+        ranks.append((drawn < true).sum(axis=0) + rng.integers(0, (drawn == true).sum(axis=0) + 1))
+    return {name: uniform_p_value(rank, n_draws + 1) for name, rank in zip(names, np.array(ranks).T, strict=True)}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_simulation_based_calibration(case):
+    check(calibration(case, seed=73))
+
+
+def test_calibration_sees_points_that_count_twice():
+    p_values = calibration("observed at 0", 74, spoil=lambda data: np.repeat(data, 2, axis=0))
+    check_caught({name: p for name, p in p_values.items() if "ρ" in name})  # other densities are those of more points
+
+
+def test_calibration_sees_missing_entries_that_are_taken_for_zeros():
+    check_caught(calibration("mixed orders, missing entries", 75, spoil=np.nan_to_num))
