@@ -1,4 +1,4 @@
-"""Negative controls: a kernel of the library with one term of its source changed, compiled anew where it matters."""
+"""Negative controls: a kernel of the library with one term of its source changed, compiled anew where it matters.
 
 What no change reaches is taken from the library, so that a control compiles little.
 """
