@@ -19,7 +19,7 @@ import chefs
 from chefs import ChefsProcess, Moves
 from chefs._core import propose
 from tests.laws.graphs import OBSERVED, empty_graphs, evolve
-from tests.laws.test_chain import compare_joint
+from tests.laws.test_chain import chain, joint_law
 from tests.stats import pmf_p_value
 
 PRIOR = ChefsProcess(1.3, 1.2, 0.8)
@@ -40,7 +40,7 @@ def p_values(seed):
         start = empty_graphs(rng, observed, 2_000)
         moved = evolve(rng, start, PRIOR, observed, Moves().as_array(), 4_000, propose.run)
         yield "chain from empty graphs", case, pmf_p_value(moved.n_nodes, pmf)
-    for name, p in compare_joint(propose.run, seed=1_000 + seed, size=4_000).items():
+    for name, p in joint_law(chain, seed=1_000 + seed).items():
         yield "hyperparameters", name, p
 
 

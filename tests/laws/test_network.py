@@ -160,8 +160,9 @@ MORE = {
 }  # fmt: skip
 
 
-def p_values_of_an_error(name, size=2_000):
+def p_values_of_an_error(name):
     move, case, module = (WRONG | MORE)[name]
+    size = 4_000 if move is long_trajectories else 2_000  # its error is small
     wrong = module()
 
     def thrice(rng, state):

@@ -10,7 +10,7 @@ from scipy.special import expit
 from chefs import ChefsProcess, Dag
 from chefs._core.state import unpack
 from chefs.network.kernel import NetworkKernel
-from tests.laws.graphs import cell_of, one_hidden_cells
+from tests.laws.graphs import FREE, cell_of, graphs_over, one_hidden_cells, simplex_rule
 from tests.stats import check, check_caught
 
 PRIOR = ChefsProcess(1.3, 1.2, 0.8)
@@ -76,7 +76,7 @@ def p_values(batches, expected):
     }
 
 
-def visits(kernel, key_of, keys, seed, steps=12_000, n_batches=40):
+def visits(kernel, key_of, keys, seed, steps=8_000, n_batches=40):
     """How often a chain visits each structure, in batches: an array with a row a structure."""
     rng = np.random.default_rng(seed)
     chain, seen = kernel.init(rng), []
@@ -95,3 +95,31 @@ def test_posterior_odds_with_at_most_one_unit():
     check(p_values(batches, truth.values()))
     check_caught(p_values(batches, posterior(1.0).values()))
     check_caught(p_values(batches, posterior(None).values()))
+
+
+def posterior_of_edges(last):
+    """Probability of no edge, 0 → 1 and 1 → 0 between free nodes; `last`: values of node 1 at the second point, weights."""
+    masses = {}
+    for ranking in ((0, 1), (1, 0)):
+        for points, weight in simplex_rule(2):
+            for dag in graphs_over([points[rank] for rank in ranking], 2):
+                key = dag.edges.tobytes()
+                masses[key] = masses.get(key, 0.0) + weight * math.exp(PRIOR.log_prob(dag))
+    values, weights = last
+    second = DATA[1, 0], values
+    none, to_second, to_first = sorted(masses, key=lambda key: key.index(1) if 1 in key else 0)
+    masses[none] *= (weights * density(DATA[0]) * density(second)).sum()
+    masses[to_second] *= (weights * density(DATA[0]) * density(second, expit(DATA[0]))).sum()
+    masses[to_first] *= (weights * density(DATA[0], [expit(x) for x in second]) * density(second)).sum()
+    return {key: mass / sum(masses.values()) for key, mass in masses.items()}
+
+
+def test_posterior_odds_of_free_nodes_with_a_missing_entry():
+    """An edge one way, the other, or none, and no unit. What takes the missing entry for one that was seen is told apart."""
+    data = DATA.T.copy()
+    data[1, 1] = math.nan
+    kernel = NetworkKernel(PRIOR, [FREE, FREE], data, hyperpriors=None, max_hidden=0)
+    truth = posterior_of_edges((LINE, WEIGHT))
+    batches = visits(kernel, lambda dag: dag.edges.tobytes(), list(truth), seed=77)
+    check(p_values(batches, truth.values()))
+    check_caught(p_values(batches, posterior_of_edges((DATA[1, 1:], np.ones(1))).values()))

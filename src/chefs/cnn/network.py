@@ -194,12 +194,15 @@ def averaging(old: int, new: int) -> np.ndarray:
 
 
 def checked_device(device: str) -> str:
-    """What is asked for, "cpu" or "cuda"; for "auto" the best there is."""
+    """What is asked for, "cpu" or "cuda"; for "auto" the best there is that `StackedTrainer` can use."""
     if device not in ("auto", "cpu", "cuda"):
         raise ValueError(f"device must be 'auto', 'cpu' or 'cuda'; found {shown(device)}")
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("device is 'cuda', but PyTorch finds no CUDA device here: use device='cpu' or 'auto'")
-    return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    if device == "auto":
+        usable = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
+        return "cuda" if usable else "cpu"
+    return device
 
 
 def device_name(device: str) -> str:

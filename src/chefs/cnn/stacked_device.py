@@ -67,7 +67,8 @@ class GpuKernels:
         if code:
             text = ctypes.c_char_p()
             self._driver.cuGetErrorString(code, ctypes.byref(text))
-            raise RuntimeError(f"the GPU's driver refused: {(text.value or b'error').decode()} ({code})")
+            words = (text.value or b"error").decode()
+            raise RuntimeError(f"the GPU's driver refused: {words} ({code}): use device='cpu'")
 
 
 @functools.cache
@@ -84,7 +85,8 @@ def _compiled(architecture: str) -> bytes:
     getattr(compiler, get)(program, text)
     compiler.nvrtcDestroyProgram(ctypes.byref(program))
     if failed:
-        raise RuntimeError(f"the kernels did not compile for {architecture}: {text.value.decode()}")
+        first = text.value.decode().partition("\n")[0]
+        raise RuntimeError(f"the kernels did not compile for {architecture}: {first}: use device='cpu'")
     return text.raw
 
 

@@ -226,7 +226,7 @@ def curves(results: list[dict[str, Any]]):
             elif name == wanted:
                 panel.plot(group[0]["seconds"], np.mean([r["ratio"] for r in group], axis=0), "o-", label=variant, ms=3)
         panel.axhline(1.0, color="0.6", lw=0.8)
-        panel.set(title=wanted, xlabel="seconds of each chain", yscale="log")
+        panel.set(title=wanted, xlabel="seconds of each chain")
     panels[0].set_ylabel("Hellinger distance / baseline")
     panels[-1].legend(fontsize=7)
     return figure
