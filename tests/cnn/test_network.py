@@ -182,7 +182,9 @@ def test_cuda_asked_for_and_absent_is_one_sentence(monkeypatch):
         checked_device("tpu")
     assert checked_device("auto") == "cpu"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert checked_device("auto") == "cuda"
+    for capability, device in (((9, 0), "cuda"), ((7, 5), "cpu")):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda capability=capability: capability)
+        assert checked_device("auto") == device
 
 
 def test_without_torch_one_sentence_names_the_extra():

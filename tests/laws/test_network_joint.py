@@ -140,8 +140,8 @@ def test_simulation_based_calibration(case):
     check(calibration(case, seed=73))
 
 
-def test_calibration_sees_points_that_count_twice():
-    p_values = calibration("observed at 0", 74, spoil=lambda data: np.repeat(data, 2, axis=0))
+def test_calibration_sees_points_that_count_six_times():
+    p_values = calibration("observed at 0", 74, spoil=lambda data: np.repeat(data, 6, axis=0))
     check_caught({name: p for name, p in p_values.items() if "ρ" in name})  # other densities are those of more points
 
 
