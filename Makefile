@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint evidence bench clean
+.PHONY: demo test lint docs evidence bench clean
 
 demo: .venv/installed
 	@mkdir -p out && rm -f out/ring.png out/ring.html
@@ -16,6 +16,12 @@ lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+# One site of all pages, into out/docs: the examples are run, then it is built with warnings as errors.
+docs: .venv/installed-dev
+	$(BIN)/pytest -q README.md docs
+	$(BIN)/sphinx-build -W --keep-going -q -c docs . out/docs
+	@echo "open out/docs/index.html"
 
 # The laws again, with many more draws and many seeds: about half an hour.
 evidence: .venv/installed-dev

@@ -36,7 +36,7 @@ QUICK = {  # what comes later on the command line counts
 OUTPUTS = ("--out", "--output", "-o", "--plot", "--graphs")
 
 
-def commands(page):
+def commands(page, programs=PROGRAMS):
     """The commands of a page: lines of its blocks that begin with a program, and whole commands within its lines."""
     text = page if isinstance(page, str) else page.read_text(encoding="utf-8")
     found = []
@@ -47,7 +47,7 @@ def commands(page):
     without = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     found += re.findall(r"`(chefs [^`]* -[^`]*)`", without)  # mentions such as `chefs fit` have no options
     words = [shlex.split(line, comments=True) for line in found if line.split("#")[0].count("'") % 2 == 0]
-    return [command for command in words if command and command[0] in PROGRAMS]
+    return [command for command in words if command and command[0] in programs]
 
 
 def quickened(command):
