@@ -64,7 +64,7 @@ def blocks():
 
     def trajectories(rng, network):
         for _ in range(N_TRAJECTORIES):
-            hamiltonian_move(rng, network, STEP_SIZE, N_LEAPFROGS)
+            hamiltonian_move(rng, network, STEP_SIZE, N_LEAPFROGS, 0.0)
 
     return {
         "edge": lambda rng, network: edge_moves(rng, network, 1),
@@ -226,7 +226,7 @@ def twin_trajectory(rng, net):
 
     def energy(slope):
         kinetic = 0.5 * (p_rho @ p_rho) / rho_mass + 0.5 * (np.einsum("it,it->i", p, p) @ scale[:, 0])
-        return slope[0] - kinetic - 0.5 * (((log_mass - slope[3]) / MASS_SPREAD) ** 2).sum()
+        return slope[0] - kinetic
 
     begin = energy(start)
     for _ in range(N_LEAPFROGS):

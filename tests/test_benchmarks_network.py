@@ -76,7 +76,7 @@ def test_flips_of_edges_change_as_many_edges(kernel):
 def test_trajectories_are_accepted_as_often(kernel):
     rng = np.random.default_rng(7)
     rates = [bench.twin_trajectory(rng, bench.twin_of(network(kernel))) for _ in range(200)]
-    ours = [hamiltonian_move(rng, network(kernel), bench.STEP_SIZE, bench.N_LEAPFROGS)[1] for _ in range(200)]
-    far = [hamiltonian_move(rng, network(kernel), 5 * bench.STEP_SIZE, bench.N_LEAPFROGS)[1] for _ in range(200)]
+    ours = [hamiltonian_move(rng, network(kernel), bench.STEP_SIZE, bench.N_LEAPFROGS, 0.0)[1] for _ in range(200)]
+    far = [hamiltonian_move(rng, network(kernel), 5 * bench.STEP_SIZE, bench.N_LEAPFROGS, 0.0)[1] for _ in range(200)]
     assert same_p_value(np.array(rates, int), np.array(ours, int)) > FAILURE_RATE
     assert same_p_value(np.array(rates, int), np.array(far, int)) < FAILURE_RATE

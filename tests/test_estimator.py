@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import chefs
 from chefs import ChefsProcess, SigmoidNetwork
 from chefs.network import predictive
+from chefs.network.kernel import NetworkKernel
 from chefs.network.start import GradientStart
 from chefs.sampling import Plan
 from tests.networks import model_of, one_unit
@@ -247,6 +248,9 @@ def test_a_start_by_gradient_takes_its_share_of_the_time():
     prior, low = ChefsProcess(), np.zeros(2)
     timed = tiny(start="gradient", minutes=60.0, max_hidden=3, chains=2)
     assert timed._start(prior, low, 2000) == GradientStart(3, seconds=630.0)
+    for temperatures in (3, np.int64(3), [1, 2, 4], np.array([1.0, 2.0, 4.0])):
+        hot = clone(timed).set_params(temperatures=temperatures)
+        assert hot._start(prior, low, 2000) == GradientStart(3, seconds=210.0)  # three copies, each with its own start
     assert tiny(start="gradient")._start(prior, low, 2000) == GradientStart()
     assert tiny(start="gradient")._start(prior, low, 500) == GradientStart(10)
     assert tiny(start="gradient")._start(prior, np.array([0.0, 1.0]), 2000) is None
@@ -271,6 +275,62 @@ def test_every_move_is_accounted_for():
     without = tiny(moves=("edge", "order", "precision")).fit(curve()).trace_
     assert set(without.stats[0]["moves"]) == {"edge", "order", "precision"} and without.n_hidden.max() == 0
     assert "weighted edge" in tiny(moves="paper").fit(curve()).trace_.stats[0]["moves"]
+
+
+def test_tempered_chains_swap_and_the_coldest_is_drawn_from(tmp_path):
+    holes = curve()
+    holes[::7, 1] = np.nan
+    options = {
+        "temperatures": [1, 1.1, 1.25],
+        "max_hidden": 3,
+        "draws": 40,
+        "warmup": 25,
+        "checkpoint": tmp_path / "run",
+    }
+    model = tiny(**options).fit(holes)
+    (stats,) = model.trace_.stats
+    assert [stats["powers"][0], stats["powers"][-1]] == [1.0, 0.8] and len(stats["swap_rates"]) == 2
+    assert all(
+        0 < stats["moves"][f"swap {pair}"]["accepted"] <= stats["moves"][f"swap {pair}"]["made"] for pair in (0, 1)
+    )
+    assert {"edge", "birth", "hamiltonian"} <= set(stats["moves"])
+    assert (
+        np.isfinite(model.score_samples(holes)).all() and np.isfinite(model.impute(draws=3, random_state=0).mean).all()
+    )
+    longer = chefs.resume(tmp_path / "run", draws=60, n_jobs=1, progress=False)
+    assert same_draws(longer, tiny(**{**options, "draws": 60, "checkpoint": None}).fit(holes).trace_)
+
+
+def test_a_swap_leaves_the_step_size_where_it_is():
+    kernel = NetworkKernel(ChefsProcess(), [0.0, 0.0], curve())
+    one, two = (kernel.init(np.random.default_rng(seed))._replace(log_step=-float(seed)) for seed in (1, 2))
+    here, there = kernel.swapped(one, two)
+    assert here.network is two.network and there.network is one.network
+    assert (here.log_step, there.log_step) == (-1.0, -2.0)
+
+
+def test_activations_are_kept_where_they_are_asked_for(tmp_path):
+    """Rows of points for every node: those of observed nodes are the scaled data, and gaps are filled."""
+    holes = curve()
+    holes[::7, 1] = np.nan
+    model = tiny(keep_activations=True, checkpoint=tmp_path / "run", draws=20, warmup=20).fit(holes)
+    (chain,) = model.trace_.chains
+    kept, z = chain.node["activation"], (holes - model.mean_) / model.scale_
+    assert kept.shape == (chain.dags.order.size, 60) and np.isfinite(kept).all() and chain.dags.n_hidden.max() > 0
+    for start in chain.dags.node_start[:-1]:
+        for column in (0, 1):
+            seen = ~np.isnan(z[:, column])
+            np.testing.assert_allclose(kept[start + column, seen], z[seen, column], rtol=1e-12)
+    gaps = kept[chain.dags.node_start[:-1] + 1][:, np.isnan(z[:, 1])]
+    assert (gaps.std(axis=0) > 0).all()
+    plain = tiny(draws=20, warmup=20).fit(holes).trace_
+    assert "activation" not in plain.chains[0].node  # and keeping them changes no draw
+    np.testing.assert_array_equal(plain.chains[0].node["bias"], chain.node["bias"])
+    some = model.trace_[0, 3:5].chains[0]
+    np.testing.assert_array_equal(some.node["activation"], kept[chain.dags.node_start[3] : chain.dags.node_start[5]])
+    back = chefs.Trace.from_xarray(model.trace_.to_xarray())
+    for trace in (back, chefs.Trace.load(tmp_path / "run")):
+        np.testing.assert_array_equal(trace.chains[0].node["activation"], kept)
 
 
 BAD = {
@@ -334,6 +394,8 @@ def test_bad_tables_are_explained(name):
         ({"n_jobs": "a"}, "n_jobs must be None or a whole number other than 0; found 'a'"),
         ({"start": 3}, "start must be"),
         ({"warmup": -1}, "warmup must be a whole number, at least 0"),
+        ({"temperatures": 1}, "temperatures must be at least 2 copies"),
+        ({"temperatures": [1, 1], "start": "gradient", "minutes": 1}, "temperatures must be a number of copies"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -376,6 +438,7 @@ def adversarial():
     x = rng.normal(size=(80, 2))
     return {
         "heavy tails": 1e6 * rng.standard_cauchy((80, 2)) ** 3,
+        "one outlier": np.column_stack([x[:, 0], np.append(x[1:, 1], 1e6)]),
         "duplicated rows": np.repeat(x[:2], 40, axis=0),
         "exact collinearity": np.column_stack([x, x[:, 0] - 2 * x[:, 1], 3 * x[:, 0]]),
         "more columns than rows": rng.normal(size=(3, 8)),
@@ -384,15 +447,28 @@ def adversarial():
     }
 
 
-@pytest.mark.parametrize("name", adversarial())
-def test_adversarial_tables_end_with_finite_numbers(name):
-    x = adversarial()[name]
-    model = tiny(draws=40, warmup=40, prior=ChefsProcess(1.0, 3.0, 1.0)).fit(x)
-    (chain,) = model.trace_.chains
+def check_finite_after(model, x):
+    """That the trace of a fit, and all that the model says about its table, is finite."""
+    (chain,) = model.fit(x).trace_.chains
     for values in (*chain.scalars.values(), *chain.node.values(), *chain.edge.values()):
         assert np.isfinite(values).all()
+    for method in ("walks", "annealed"):
+        assert np.isfinite(model.score_samples(x, method=method)).all()
     assert np.isfinite(model.sample(50, random_state=0)).all()
-    assert np.isfinite(model.score_samples(x)).all()
+    holes = np.where(np.arange(x.shape[1]) == 0, np.nan, x)
+    filled = model.impute(holes, draws=5, random_state=0)
+    assert np.isfinite(filled.draws[:, ~np.isnan(x)]).all() and np.isfinite(filled.mean[~np.isnan(x)]).all()
+    assert np.isfinite(model.transform(x)).all()
+
+
+@pytest.mark.parametrize("name", adversarial())
+def test_adversarial_tables_end_with_finite_numbers(name):
+    check_finite_after(tiny(draws=40, warmup=40, prior=ChefsProcess(1.0, 3.0, 1.0)), adversarial()[name])
+
+
+@pytest.mark.parametrize("name", ["heavy tails", "one outlier", "duplicated rows", "exact collinearity"])
+def test_adversarial_tables_end_with_finite_numbers_from_the_usual_start(name):
+    check_finite_after(tiny(draws=40, warmup=40, start="gradient"), adversarial()[name])
 
 
 def test_importing_chefs_does_not_load_scikit_learn():

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -568,6 +570,28 @@ def test_k_must_exceed_gamma_and_hold_the_observed_nodes():
     ChefsProcess(1.0, 3.0, 1.0).finite(4)
     with refused("K = 4", "observed"):
         ChefsProcess(1.0, 3.0, 1.0).finite(4).sample(np.random.default_rng(0), 5)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+import numpy as np
+from chefs import CascadingBuffet, ChefsProcess
+prior, rng = eval(sys.argv[1]), np.random.default_rng(0)
+prior.sample(rng, 3, size=1)
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    while True:
+        prior.sample(rng, 3, size=500_000)
+except KeyboardInterrupt:
+    sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("prior", ["ChefsProcess()", "ChefsProcess().finite(20)", "CascadingBuffet()"])
+def test_an_interrupt_among_many_draws_is_a_keyboard_interrupt(prior):
+    """Compiled code must not be interrupted where it builds its result: that would crash the interpreter."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED, prior], check=False, timeout=600, capture_output=True)
+    assert (done.returncode, done.stderr) == (7, b"")
 
 
 class TestExtremes:

@@ -10,6 +10,7 @@ import numpy as np
 
 from chefs.dag import Dag, IntArray, checked_dag
 from chefs.dags import Dags
+from chefs.patience import patient
 from chefs.prior import Observed, as_dags, checked_rng, checked_size, observed_orders, positive
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ class _Buffet:
     def sample(self, rng: np.random.Generator, observed: Observed, size: int | None = None) -> Dag | Dags:
         """Independent draws; `observed` is the number of observed nodes, or their orders, which must be 0 or free."""
         n, count = n_customers(observed), checked_size(size)
-        return as_dags(self._served(checked_rng(rng), n, count), n, size)
+        with patient():
+            ragged = self._served(checked_rng(rng), n, count)
+        return as_dags(ragged, n, size)
 
     def _served(self, rng: np.random.Generator, n: int, size: int) -> Ragged:
         raise NotImplementedError

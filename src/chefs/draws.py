@@ -14,7 +14,10 @@ from chefs.dags import Dags, ragged_indices, starts
 
 
 class Draw(NamedTuple):
-    """What one posterior draw holds: a graph in flat arrays, and numbers for the whole, each node and each edge."""
+    """What one posterior draw holds: a graph in flat arrays, and numbers for the whole, each node and each edge.
+
+    A node or edge may have a row of numbers too, as long in all draws.
+    """
 
     order: FloatArray
     parent: IntArray
@@ -115,4 +118,4 @@ class ChainDraws:
 
 
 def _joined(pieces: Sequence[np.ndarray], dtype: Any) -> np.ndarray:
-    return np.concatenate([np.empty(0, dtype), *pieces]).astype(dtype, copy=False)
+    return np.concatenate(pieces).astype(dtype, copy=False) if pieces else np.empty(0, dtype)

@@ -36,8 +36,8 @@ class Kernel(Protocol):
 
     `step` takes over the state it is given and may change it. A kernel that adapts in warm-up also has
     `freeze(state) -> state`, called once when warm-up ends; one that can be tempered has `with_power(power)` and
-    `log_likelihood_of(state)`. One that has `prefer`, "threads" or "processes", says in which its chains run best;
-    without it they run in processes.
+    `log_likelihood_of(state)`, or `log_tempered(state)` where that is not linear in the power. One that has `prefer`,
+    "threads" or "processes", says in which its chains run best; without it they run in processes.
     """
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 
 from chefs.dag import Dag, FloatArray, IntArray, checked_dag, shown
 from chefs.dags import Dags
+from chefs.patience import patient
 
 if TYPE_CHECKING:
     from chefs._core.generate import Ragged
@@ -22,7 +23,7 @@ Observed = int | Sequence[float] | FloatArray
 
 @runtime_checkable
 class DagPrior(Protocol):
-    """A distribution over `Dag`s that can be drawn from and scored."""
+    """A distribution over graphs, each a `Dag`, that can be drawn from and scored."""
 
     def sample(self, rng: np.random.Generator, observed: Observed, size: int | None = None) -> Any:
         """One draw, or a sequence of `size` draws."""
@@ -96,7 +97,8 @@ class ChefsProcess:
         from chefs._core.generate import sweep
 
         orders, count = observed_orders(observed), checked_size(size)
-        ragged = sweep(checked_rng(rng), orders, self.alpha, self.gamma, self.phi, count)
+        with patient():
+            ragged = sweep(checked_rng(rng), orders, self.alpha, self.gamma, self.phi, count)
         return as_dags(ragged, orders.size, size)
 
     def restaurant(self, rng: np.random.Generator, observed: Observed) -> Dag:
@@ -287,7 +289,8 @@ class FiniteChefs:
         orders, count = observed_orders(observed), checked_size(size)
         if orders.size > self.K:
             raise ValueError(f"{orders.size} observed nodes do not fit into a model of K = {self.K} nodes")
-        ragged = finite(checked_rng(rng), orders, self.alpha, self.gamma, self.phi, self.K, count)
+        with patient():
+            ragged = finite(checked_rng(rng), orders, self.alpha, self.gamma, self.phi, self.K, count)
         return as_dags(ragged, orders.size, size)
 
     def log_prob(self, dag: Dag) -> float:

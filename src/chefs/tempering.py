@@ -33,6 +33,10 @@ class TemperedKernel:
     After every step neighbours propose to swap, pairs (0, 1), (2, 3), … and (1, 2), (3, 4), … in turn, with ratio
     exp((β_a − β_b)(L_b − L_a)). In warm-up the inner powers are spaced anew after rounds of doubling length, so that
     all pairs reject equally often (Syed, Bouchard-Côté, Deligiannidis, Doucet, 2021); `freeze` ends that.
+
+    A kernel that integrates something out after the likelihood was raised to its power has `log_tempered(state)` in
+    place of `log_likelihood_of(state)`, F_β(x), and the ratio is exp(F_a(x_b) + F_b(x_a) − F_a(x_a) − F_b(x_b)). One
+    that has `swapped(a, b)` says what a swap leaves where it is.
     """
 
     kernel: Any
@@ -45,7 +49,8 @@ class TemperedKernel:
     @classmethod
     def of(cls, kernel: Kernel, temperatures: int | Sequence[float]) -> TemperedKernel:
         """From a number of copies (powers from 1 to 0), or their temperatures 1/β, the first of which is 1."""
-        if not (hasattr(kernel, "with_power") and hasattr(kernel, "log_likelihood_of")):
+        likelihood = hasattr(kernel, "log_likelihood_of") or hasattr(kernel, "log_tempered")
+        if not (likelihood and hasattr(kernel, "with_power")):
             raise TypeError(f"temperatures need a kernel with a likelihood; {type(kernel).__name__} has none")
         base = getattr(kernel, "power", 1.0)  # a kernel may itself be at another power than 1
         if isinstance(temperatures, int | np.integer):
@@ -98,7 +103,7 @@ class TemperedKernel:
             tried[a] += 1
             rejected[a] += 1.0 - np.exp(min(log_ratio, 0.0))
             if np.log1p(-rng.random()) < log_ratio:
-                copies[a], copies[a + 1] = copies[a + 1], copies[a]
+                copies[a], copies[a + 1] = self._swapped(copies[a], copies[a + 1])
                 swaps[a, 1] = 1
         new = TemperedState(tuple(copies), state.powers, rejected, tried, state.steps + 1, state.adapting)
         if state.adapting and _round_ends(new.steps):
@@ -106,9 +111,15 @@ class TemperedKernel:
         return new, Info(np.concatenate([tally, swaps]))
 
     def swap_log_ratio(self, power: float, copy: Any, hotter_power: float, hotter: Any) -> float:
-        """(β_a − β_b)(L_b − L_a)."""
+        """(β_a − β_b)(L_b − L_a), or the F of `log_tempered`."""
+        if hasattr(self.kernel, "log_tempered"):
+            here, there = (self.kernel.with_power(float(p)).log_tempered for p in (power, hotter_power))
+            return here(hotter) + there(copy) - here(copy) - there(hotter)
         likelihood = self.kernel.log_likelihood_of
         return (power - hotter_power) * (likelihood(hotter) - likelihood(copy))
+
+    def _swapped(self, copy: Any, hotter: Any) -> tuple[Any, Any]:
+        return self.kernel.swapped(copy, hotter) if hasattr(self.kernel, "swapped") else (hotter, copy)
 
     def freeze(self, state: TemperedState) -> TemperedState:
         """End the adaptation: from here on the chain is stationary."""

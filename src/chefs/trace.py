@@ -228,7 +228,7 @@ class Trace:
         """All draws as a dataset with CF contiguous ragged arrays, ready for `to_netcdf` and `to_zarr`.
 
         Nodes and edges of all draws lie end to end along `node` and `edge`; `n_nodes` and `n_edges` say how many belong
-        to each draw.
+        to each draw. Of what is a row of numbers, the other dimension is `point`.
         """
         try:
             import xarray
@@ -244,13 +244,13 @@ class Trace:
             "parent": ("edge", whole.dags.parent),
             "child": ("edge", whole.dags.child),
         }
-        named = [(name, "draw", values) for name, values in whole.scalars.items()]
-        named += [(f"node_{name}", "node", values) for name, values in whole.node.items()]
-        named += [(f"edge_{name}", "edge", values) for name, values in whole.edge.items()]
-        for name, dimension, values in named:
+        named = [(name, ("draw",), values) for name, values in whole.scalars.items()]
+        for kind, numbers in (("node", whole.node), ("edge", whole.edge)):
+            named += [(f"{kind}_{name}", (kind, "point")[: v.ndim], v) for name, v in numbers.items()]
+        for name, dimensions, values in named:
             if name in variables:
                 raise ValueError(f"a dataset cannot hold two variables named {name!r}: rename the parameter")
-            variables[name] = (dimension, values)
+            variables[name] = (dimensions, values)
         attributes = {
             "Conventions": "CF-1.11",
             "n_observed": self.n_observed,
@@ -273,11 +273,11 @@ class Trace:
             dags = Dags(int(dataset.attrs["n_observed"]), *lengths, *flat)
         except KeyError as error:
             raise ValueError(f"this dataset is not a trace: it has no {error}") from None
-        parts: dict[tuple, dict[str, FloatArray]] = {("draw",): {}, ("node",): {}, ("edge",): {}}
+        parts: dict[Any, dict[str, FloatArray]] = {"draw": {}, "node": {}, "edge": {}}
         for name, value in values.items():
-            dimensions = dataset[name].dims
-            if dimensions in parts:
-                parts[dimensions][name if dimensions == ("draw",) else name.partition("_")[2]] = value
+            kind = next(iter(dataset[name].dims), None)
+            if kind in parts:
+                parts[kind][name if kind == "draw" else name.partition("_")[2]] = value
         whole = ChainDraws(dags, *parts.values())
         return cls([whole.take(np.flatnonzero(chain == c)) for c in range(len(stats))], stats, names, about)
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit
 
 from chefs import ChefsProcess, Hyperpriors
-from chefs._core.network import NetworkState, gram_of, log_likelihood, log_marginal, rows_of_parents
+from chefs._core.network import NEWBORN_LOG_MASS, NetworkState, gram_of, log_likelihood, log_marginal, rows_of_parents
 from chefs._core.state import N_ACTIVE, N_OBSERVED
 from tests.laws.graphs import FREE, state_of
 
@@ -43,7 +43,8 @@ def forward(rng, observed, missing, n_points=N_POINTS):
     for i in np.argsort(-dag.order):
         a[i] = bias[i] + weight[i] @ expit(a[:n]) + rng.normal(size=n_points) / math.sqrt(rho[i])
     gone = rng.random((len(observed), n_points)) < missing
-    return Joint(NetworkState(graph, a, rho, gone), bias, weight)
+    masses = np.full(rho.size, NEWBORN_LOG_MASS)  # as all units have whose masses were not learned
+    return Joint(NetworkState(graph, a, rho, gone, masses), bias, weight)
 
 
 def gain_of_edges(state):

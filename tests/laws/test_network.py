@@ -9,22 +9,23 @@ from scipy import stats
 
 from chefs import ChefsProcess, Dag
 from chefs._core import ancestral, hamiltonian, learn, network, paper
-from chefs._core.network import NetworkState, gram_of, log_marginal, rows_of_parents
+from chefs._core.network import NEWBORN_LOG_MASS, NetworkState, gram_of, log_marginal, rows_of_parents
 from chefs._core.state import N_ACTIVE
 from chefs.network.kernel import MOVES as OURS
 from chefs.network.kernel import NetworkChain, NetworkKernel
+from chefs.network.start import GradientStart
 from tests.laws.graphs import state_of
 from tests.laws.joint import CASES, LIGHT, N_POINTS, forward, summary
 from tests.mutants import mutant
 from tests.stats import check, check_caught, kept_p_values
 
 
-def invariance(move, case, seed, size=2_000):
+def invariance(move, case, seed, size=2_000, draw=forward):
     """Joint draws, and what they are after a move: their law must be the same."""
     rng = np.random.default_rng(seed)
     before, after = [], []
     for _ in range(size):
-        state = forward(rng, *CASES[case]).state
+        state = draw(rng, *CASES[case]).state
         before.append(summary(state))
         after.append(summary(move(rng, state)))
     return kept_p_values(before, after)
@@ -73,8 +74,9 @@ def precisions(rng, state, module=network):
 
 
 def trajectories(rng, state, module=hamiltonian):
+    state.log_mass[:] = rng.normal(size=state.log_mass.size)  # any that do not depend on the state
     for _ in range(3):
-        module.hamiltonian_move(rng, state, 0.25, 4)
+        module.hamiltonian_move(rng, state, 0.25, 4, 0.0)
     return state
 
 
@@ -119,7 +121,7 @@ ZERO, MIXED, FREED = CASES
 
 def long_trajectories(rng, state, module):
     for _ in range(7):
-        module.hamiltonian_move(rng, state, 0.25, 20)
+        module.hamiltonian_move(rng, state, 0.25, 20, 0.0)
     return state
 
 
@@ -144,14 +146,14 @@ WRONG = {
     "uniform orders that are always accepted": (uniform_orders, FREED, lambda: mutant("learn", ("(gibbs or math.log(1.0 - rng.random()) < proposal.log_ratio)", "True"))),
     "births without the prior of the child's precision": (births_and_deaths, ZERO, lambda: with_births(RHO_PRIORS, OCCAM)),
     "plain births without the Occam factor": (plain_births_and_deaths, ZERO, lambda: with_births(RHO_PRIORS, OCCAM)),
-    "precisions with half their shape": (precisions, ZERO, lambda: mutant("network", ("rng.standard_gamma(RHO_SHAPE + 0.5 * gram.n_points)", "rng.standard_gamma(RHO_SHAPE + 0.25 * gram.n_points)"), compiled=False)),
-    "trajectories without the Jacobian of log ρ": (trajectories, ZERO, lambda: mutant("hamiltonian", ("value += (0.5 * n_points + RHO_SHAPE)", "value += (0.5 * n_points + RHO_SHAPE - 1)"))),
-    "trajectories whose mass follows the state unweighed": (long_trajectories, ZERO, lambda: mutant("hamiltonian", (" + MASS_SPREAD * rng.standard_normal(n)", " + np.zeros(n)"), ("return -0.5 * np.dot(z, z)", "return 0.0"))),
-    "resampling with twice the precision": (resampling, ZERO, lambda: mutant("ancestral", ("log_weight[t] -= 0.5 * rho", "log_weight[t] -= rho"))),
+    "precisions with half their shape": (precisions, ZERO, lambda: mutant("network", ("rng.standard_gamma(RHO_SHAPE + 0.5 * gram.n_points[i])", "rng.standard_gamma(RHO_SHAPE + 0.25 * gram.n_points[i])"), compiled=False)),
+    "trajectories without the Jacobian of log ρ": (trajectories, ZERO, lambda: mutant("hamiltonian", ("value += shape *", "value += (shape - 1) *"))),
+    "trajectories whose masses follow the state": (long_trajectories, ZERO, lambda: mutant("hamiltonian", ("state.log_mass[:n] + MASS_SPREAD * rng.standard_normal(n)", "start.log_mass"))),
+    "resampling with twice the precision": (resampling, ZERO, lambda: mutant("ancestral", ("log_weight[t] -= 0.5 *", "log_weight[t] -= 1.0 *"))),
     "resampling that weighs missing entries": (resampling, MIXED, lambda: mutant("ancestral", ("            if seen:", "            if i < n_observed:"))),
     "weighted edges without their likelihood": (weighted_edges, ZERO, lambda: mutant("paper", ("odds = proposal.log_ratio + change", "odds = proposal.log_ratio"))),
     "weighted births whose deaths forget the likelihood": (weighted_births_and_deaths, ZERO, lambda: mutant("paper", ("proposal.log_ratio + change:", "proposal.log_ratio + (change if birth else 0.0):"))),
-    "activations with twice the precision": (activations, ZERO, lambda: mutant("paper", ("log_weight -= 0.5 * state.rho[c]", "log_weight -= state.rho[c]"))),
+    "activations with twice the precision": (activations, ZERO, lambda: mutant("paper", ("log_weight -= 0.5 *", "log_weight -= 1.0 *"))),
 }  # fmt: skip
 MORE = {
     "births with the Jacobian upside down": (births_and_deaths, ZERO, lambda: with_births((JACOBIAN, JACOBIAN.replace("+ 2.0", "- 2.0")))),
@@ -185,7 +187,11 @@ def test_what_no_birth_can_make_no_death_undoes():
         dag = Dag([[False, False], [True, False]], [0.0, 0.5], 1)
         graph = state_of(dag, ChefsProcess(), [0.0], 1)
         state = NetworkState(
-            graph, np.zeros((graph.order.size, 50)), np.ones(graph.order.size), np.zeros((1, 50), bool)
+            graph,
+            np.zeros((graph.order.size, 50)),
+            np.ones(graph.order.size),
+            np.zeros((1, 50), bool),
+            np.zeros(graph.order.size),
         )
         state.a[1] = rng.normal(size=50)
         state.a[1, 0] += outlier
@@ -193,6 +199,27 @@ def test_what_no_birth_can_make_no_death_undoes():
         state.rho[0] = rho
         _, tried, accepted = learn.birth_moves(rng, state, 200, True)
         assert tried == 200 and accepted == 0
+
+
+def test_masses_are_learned_in_warm_up_and_kept_after_it():
+    """Units take their masses along when others die; newborn ones are heavy."""
+    rng = np.random.default_rng(68)
+    start = GradientStart(n_hidden=4, n_steps=20)
+    kernel = NetworkKernel(ChefsProcess(), [0.0, 0.0], rng.normal(size=(60, 2)), start=start, n_births=20)
+    chain = kernel.init(rng)
+    begun = chain.network.log_mass[2:6].copy()
+    for _ in range(20):
+        chain, _ = kernel.step(rng, chain)
+    assert not np.isin(begun, chain.network.log_mass).any()
+    chain = kernel.freeze(chain)
+    kept = {*chain.network.log_mass[: chain.network.graph.size[N_ACTIVE]], NEWBORN_LOG_MASS}
+    sizes = set()
+    for _ in range(100):
+        chain, _ = kernel.step(rng, chain)
+        n = int(chain.network.graph.size[N_ACTIVE])
+        sizes.add(n)
+        assert kept.issuperset(chain.network.log_mass[:n])
+    assert len(sizes) > 1
 
 
 def test_every_draw_has_weights_of_its_own():

@@ -27,7 +27,7 @@ def all_weights(rng, state, gram):
 
 @jit_loops
 def walk_block(rng, state, bias, weights, begin, keep, a, u):
-    """Ancestries of the points of a block, from the top: into a and u; returns the log-likelihood of what is observed.
+    """Ancestries of the points of a block, from the top: into a and u; returns the log-likelihood of what is seen.
 
     Where `keep`, all activations are those of the state, and nothing is drawn.
     """
@@ -47,7 +47,7 @@ def walk_block(rng, state, bias, weights, begin, keep, a, u):
             seen = i < n_observed and not state.missing[i, begin + t]
             here[t] = now[t] if keep or seen else mean[t] + rng.standard_normal() / math.sqrt(rho)
             if seen:
-                log_weight[t] -= 0.5 * rho * (here[t] - mean[t]) ** 2
+                log_weight[t] -= 0.5 * state.power * rho * (here[t] - mean[t]) ** 2
         if graph.n_children[i] > 0:
             sigmoid_into(here, u[i])
     return log_weight

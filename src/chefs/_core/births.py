@@ -7,6 +7,7 @@ import numpy as np
 
 from chefs._core.jit import jit
 from chefs._core.network import (
+    NEWBORN_LOG_MASS,
     RHO_RATE,
     RHO_SHAPE,
     cholesky_solve,
@@ -17,6 +18,7 @@ from chefs._core.network import (
     residuals,
     rows_of_parents,
     sigmoid,
+    weights_of_entries,
 )
 from chefs._core.propose import apply
 from chefs._core.state import N_ACTIVE
@@ -72,12 +74,12 @@ def cells_of(new, child_rho):
 
 
 @jit
-def activations(rng, new, child_rho, residual, a, drawing):
+def activations(rng, new, child_rho, residual, counts, a, drawing):
     """Draw (or, where not `drawing`, only score) the activations of a new unit given the residuals of its child.
 
-    Each point has its own density over cells, proportional to N(z) exp(−½ ρ (e − w (u − E[u]))²) at their middles.
-    Returns Σ_t log [p(a_t) p(child_t | a_t) / q_t(a_t)]; −∞ where no birth could draw them: outside all cells, or where
-    more cells would be needed than there may be.
+    Each point has its own density over cells, proportional to N(z) exp(−½ c ρ (e − w (u − E[u]))²) at their middles,
+    where c is what the entry of the child `counts`. Returns Σ_t log [p(a_t) p(child_t | a_t)^c / q_t(a_t)]; −∞ where no
+    birth could draw them: outside all cells, or where more cells would be needed than there may be.
     """
     cuts = cells_of(new, child_rho)
     n = cuts.size - 1
@@ -93,7 +95,7 @@ def activations(rng, new, child_rho, residual, a, drawing):
         heaviest = -math.inf
         for j in range(n):
             e = residual[t] - effect[j]
-            weights[j] = log_prior[j] - 0.5 * child_rho * e * e
+            weights[j] = log_prior[j] - 0.5 * counts[t] * child_rho * e * e
             heaviest = max(heaviest, weights[j])
         mass = 0.0
         for j in range(n):
@@ -115,9 +117,32 @@ def activations(rng, new, child_rho, residual, a, drawing):
         if weights[j] == 0.0:
             return -math.inf
         e = residual[t] - new.weight * (sigmoid(a[t]) - new.mean)
-        total += -0.5 * z * z - 0.5 * math.log(2 * math.pi) + 0.5 * math.log(child_rho) - 0.5 * child_rho * e * e
+        total += -0.5 * z * z - 0.5 * math.log(2 * math.pi)
+        total += counts[t] * (0.5 * math.log(child_rho) - 0.5 * child_rho * e * e)
         total -= math.log(weights[j] / mass) - math.log(cuts[j + 1] - cuts[j])
     return total
+
+
+@jit
+def with_unit(state, proposal, a, rho):
+    """The state, which may have grown, after a birth: a unit with these activations and this precision."""
+    state = network_with_room(state)
+    k = state.graph.size[N_ACTIVE]
+    apply(state.graph, proposal)
+    state.a[k] = a
+    state.rho[k] = rho
+    state.log_mass[k] = NEWBORN_LOG_MASS
+    return state
+
+
+@jit
+def remove_unit(state, proposal):
+    """A death: the last node takes the number of the unit that dies."""
+    k, last = proposal.other, state.graph.size[N_ACTIVE] - 1
+    apply(state.graph, proposal)
+    state.a[k] = state.a[last]
+    state.rho[k] = state.rho[last]
+    state.log_mass[k] = state.log_mass[last]
 
 
 @jit
@@ -128,9 +153,9 @@ def log_matching(bias, new_bias, rho, new_rho):
 
 
 @jit
-def log_before(residual, rho):
+def log_before(residual, counts, rho):
     """Log p(child | without the unit), its −½ N log 2π left out as in `activations`."""
-    return 0.5 * residual.size * math.log(rho) - 0.5 * rho * np.dot(residual, residual)
+    return 0.5 * counts.sum() * math.log(rho) - 0.5 * rho * np.dot(counts * residual, residual)
 
 
 @jit
@@ -149,17 +174,13 @@ def try_birth(rng, state, gram, proposal):
     if left <= 1e-12:
         return state, False
     rho = 1.0 / left
-    residual = residuals(state, i, rows, weights)
+    residual, counts = residuals(state, i, rows, weights), weights_of_entries(state, i)
     a = np.empty(residual.size)
     log_ratio = proposal.log_ratio + log_matching(weights[0], weights[0] - new.weight * new.mean, state.rho[i], rho)
-    log_ratio += activations(rng, new, rho, residual, a, True) - log_before(residual, state.rho[i])
+    log_ratio += activations(rng, new, rho, residual, counts, a, True) - log_before(residual, counts, state.rho[i])
     if not math.log(1.0 - rng.random()) < log_ratio:
         return state, False
-    state = network_with_room(state)
-    k = state.graph.size[N_ACTIVE]
-    apply(state.graph, proposal)
-    state.a[k] = a
-    state.rho[k] = rho_k
+    state = with_unit(state, proposal, a, rho_k)
     state.rho[i] = rho
     return state, True
 
@@ -176,21 +197,18 @@ def try_death(rng, state, gram, proposal):
         at += 1
     old = unit(bias, state.rho[k], weights[at])
     rho = 1.0 / (1.0 / state.rho[i] + old.weight * old.weight * old.variance)
-    residual = residuals(state, i, rows, weights)
+    residual, counts = residuals(state, i, rows, weights), weights_of_entries(state, i)
     for t in range(residual.size):
         residual[t] += old.weight * (sigmoid(state.a[k, t]) - old.mean)
     log_ratio = proposal.log_ratio - log_matching(weights[0] + old.weight * old.mean, weights[0], rho, state.rho[i])
-    score = activations(rng, old, state.rho[i], residual, state.a[k], False)
+    score = activations(rng, old, state.rho[i], residual, counts, state.a[k], False)
     if score == -math.inf:
         return False  # what no birth can make no death may undo
-    log_ratio -= score - log_before(residual, rho)
+    log_ratio -= score - log_before(residual, counts, rho)
     if not math.log(1.0 - rng.random()) < log_ratio:
         return False
-    last = state.graph.size[N_ACTIVE] - 1
-    apply(state.graph, proposal)
     state.rho[i] = rho
-    state.a[k] = state.a[last]
-    state.rho[k] = state.rho[last]
+    remove_unit(state, proposal)
     return True
 
 
@@ -198,22 +216,22 @@ def try_death(rng, state, gram, proposal):
 def log_marginal_with(state, gram, i, u):
     """`log_marginal` of node i with one more parent, whose outputs are u."""
     rows = rows_of_parents(state.graph, i)
-    q, rho = rows.size + 1, state.rho[i]
+    q, rho, uu, counted = rows.size + 1, state.rho[i], gram.uu[gram.which[i]], weights_of_entries(state, i) * u
     m, c = np.empty((q, q)), np.empty(q)
     for x in range(q - 1):
         c[x] = gram.ua[rows[x], i]
         for y in range(x + 1):
-            m[x, y] = rho * gram.uu[rows[x], rows[y]] + (x == y)
-    c[q - 1] = np.dot(u, state.a[i])
-    m[q - 1, 0] = rho * u.sum()
+            m[x, y] = rho * uu[rows[x], rows[y]] + (x == y)
+    c[q - 1] = np.dot(counted, state.a[i])
+    m[q - 1, 0] = rho * counted.sum()
     for y in range(1, q - 1):
         total = 0.0
         for t in range(u.size):
-            total += u[t] * sigmoid(state.a[rows[y] - 1, t])
+            total += counted[t] * sigmoid(state.a[rows[y] - 1, t])
         m[q - 1, y] = rho * total
-    m[q - 1, q - 1] = rho * np.dot(u, u) + 1.0
+    m[q - 1, q - 1] = rho * np.dot(counted, u) + 1.0
     log_det = cholesky_solve(m, c)
-    return 0.5 * gram.n_points * math.log(rho) - 0.5 * rho * (gram.aa[i] - rho * np.dot(c, c)) - 0.5 * log_det
+    return 0.5 * gram.n_points[i] * math.log(rho) - 0.5 * rho * (gram.aa[i] - rho * np.dot(c, c)) - 0.5 * log_det
 
 
 @jit
@@ -228,12 +246,7 @@ def try_plain_birth(rng, state, gram, proposal):
     before = log_marginal(gram, i, rows_of_parents(state.graph, i), state.rho[i])
     if not math.log(1.0 - rng.random()) < proposal.log_ratio + log_marginal_with(state, gram, i, u) - before:
         return state, False
-    state = network_with_room(state)
-    k = state.graph.size[N_ACTIVE]
-    apply(state.graph, proposal)
-    state.a[k] = a
-    state.rho[k] = rho_k
-    return state, True
+    return with_unit(state, proposal, a, rho_k), True
 
 
 @jit
@@ -244,8 +257,5 @@ def try_plain_death(rng, state, gram, proposal):
     gain = log_marginal(gram, i, rows[rows != k + 1], state.rho[i]) - log_marginal(gram, i, rows, state.rho[i])
     if not math.log(1.0 - rng.random()) < proposal.log_ratio + gain:
         return False
-    last = state.graph.size[N_ACTIVE] - 1
-    apply(state.graph, proposal)
-    state.a[k] = state.a[last]
-    state.rho[k] = state.rho[last]
+    remove_unit(state, proposal)
     return True

@@ -6,7 +6,15 @@ from typing import NamedTuple
 import numpy as np
 
 from chefs._core.jit import jit, jit_loops
-from chefs._core.network import RHO_RATE, RHO_SHAPE, cholesky_solve, rows_of_parents, sigmoid_into
+from chefs._core.network import (
+    RHO_RATE,
+    RHO_SHAPE,
+    cholesky_solve,
+    rows_of_parents,
+    sigmoid_into,
+    weighted_gram,
+    weights_of_entries,
+)
 from chefs._core.state import N_ACTIVE, N_OBSERVED
 
 MASS_SPREAD = 0.3  # standard deviation of the logarithm of a unit's random mass
@@ -36,20 +44,23 @@ def inverse_of_factored(m):
 
 
 @jit
-def fits_of(state, rows_at, uu, ua):
-    """For every node c: ŵ and ρ ŵ at the rows of its parents' outputs, ρ S summed over c, tr S X Xᵀ, and log p."""
+def fits_of(state, rows_at, gram):
+    """For every node c: ŵ and ρ ŵ at the rows of its parents' outputs, tr S X Xᵀ, log p, and ρ S summed over c.
+
+    The sums are one for each matrix of the Gram: of nodes whose entries are weighted alike.
+    """
     graph = state.graph
-    n, q = graph.size[N_ACTIVE], uu.shape[0]
-    weights, pull, spread, trace, value = np.zeros((n, q)), np.zeros((n, q)), np.zeros((q, q)), np.zeros(n), 0.0
+    n, q = graph.size[N_ACTIVE], gram.uu.shape[1]
+    weights, pull, sums, trace, value = np.zeros((n, q)), np.zeros((n, q)), np.zeros(gram.uu.shape), np.zeros(n), 0.0
     for c in range(n):
-        rho = state.rho[c]
+        rho, uu, spread = state.rho[c], gram.uu[gram.which[c]], sums[gram.which[c]]
         rows = rows_of_parents(graph, c)
         size = rows.size
         for j in range(1, size):
             rows[j] = rows_at[rows[j] - 1]
         m, half = np.empty((size, size)), np.empty(size)
         for i in range(size):
-            half[i] = ua[rows[i], c]
+            half[i] = gram.ua[rows[i], c]
             for j in range(size):
                 m[i, j] = rho * uu[rows[i], rows[j]] + (i == j)
         log_det = cholesky_solve(m, half)
@@ -57,11 +68,34 @@ def fits_of(state, rows_at, uu, ua):
         value += 0.5 * rho * rho * np.dot(half, half) - 0.5 * log_det
         for i in range(size):
             for j in range(size):
-                weights[c, rows[i]] += rho * s[i, j] * ua[rows[j], c]
+                weights[c, rows[i]] += rho * s[i, j] * gram.ua[rows[j], c]
                 trace[c] += s[i, j] * uu[rows[i], rows[j]]
                 spread[rows[i], rows[j]] += rho * s[i, j]
             pull[c, rows[i]] = rho * weights[c, rows[i]]
-    return weights, pull, spread, trace, value
+    return weights, pull, sums, trace, value
+
+
+@jit
+def counted(state, r):
+    """Residuals (n, N), each times what its entry counts."""
+    if state.power == 1.0:
+        return r
+    weighted = r.copy()
+    for i in range(state.graph.size[N_OBSERVED]):
+        weighted[i] *= weights_of_entries(state, i)
+    return weighted
+
+
+@jit
+def spread_of(state, sums, u):
+    """Σ_c ρ_c S_c X_c, every point times what it counts for c: from the sums of `fits_of`."""
+    if state.power == 1.0:
+        return np.dot(sums[0], u)
+    spread = np.dot(sums[0] + state.power * sums[1:].sum(axis=0), u)
+    for i in range(state.graph.size[N_OBSERVED]):
+        for t in np.flatnonzero(state.missing[i]):
+            spread[:, t] += (1.0 - state.power) * np.dot(sums[2 + i], u[:, t].copy())
+    return spread
 
 
 @jit_loops
@@ -77,7 +111,8 @@ def slope_of(state):
 
     For node c with regressors X: S = (ρ X Xᵀ + I)⁻¹, ŵ = ρ S X a, r = a − Xᵀ ŵ; then ∂/∂a_c = −ρ r,
     ∂/∂u_k = ρ (ŵ_k r − (S X)_k) summed over the children c of k, ∂/∂log ρ = N/2 + ½ − ρ/2 − ½ ρ (rᵀ r + tr S X Xᵀ).
-    Sums over points are products of matrices, in which nodes without a child have no row.
+    Sums over points are products of matrices, in which nodes without a child have no row; every point counts as its
+    entry of c does.
     """
     graph = state.graph
     n, n_points, n_observed = graph.size[N_ACTIVE], state.a.shape[1], graph.size[N_OBSERVED]
@@ -87,21 +122,25 @@ def slope_of(state):
     for k in range(n):
         if graph.n_children[k] > 0:
             sigmoid_into(a[k], u[rows_at[k]])
-    weights, pull, spread, by_rho, value = fits_of(state, rows_at, np.dot(u, u.T), np.dot(u, a.T))
+    gram = weighted_gram(state, u)
+    weights, pull, sums, by_rho, value = fits_of(state, rows_at, gram)
     r = a - np.dot(weights, u)
-    by_u = np.dot(pull.T, r) - np.dot(spread, u)
+    weighted = counted(state, r)
+    by_u = np.dot(pull.T, weighted) - spread_of(state, sums, u)
     by_a, mass = np.zeros((n, n_points)), np.ones(n)
     for k in range(n):
         rho = state.rho[k]
-        value += (0.5 * n_points + RHO_SHAPE) * math.log(rho) - RHO_RATE * rho - 0.5 * rho * np.dot(a[k], a[k])
-        by_rho[k] = 0.5 * n_points + RHO_SHAPE - RHO_RATE * rho - 0.5 * rho * (np.dot(r[k], r[k]) + by_rho[k])
+        shape = 0.5 * gram.n_points[k] + RHO_SHAPE
+        value += shape * math.log(rho) - RHO_RATE * rho - 0.5 * rho * gram.aa[k]
+        by_rho[k] = shape - RHO_RATE * rho - 0.5 * rho * (np.dot(weighted[k], r[k]) + by_rho[k])
         if k < n_observed and not state.missing[k].any():
             continue  # it does not move
         mass[k] = rho
-        by_a[k] = -rho * r[k]
+        by_a[k] = -rho * weighted[k]
         if graph.n_children[k] > 0:
             for c in range(n):
-                mass[k] += 0.04 * pull[c, rows_at[k]] * weights[c, rows_at[k]]
+                share = gram.n_points[c] / n_points
+                mass[k] += 0.04 * share * pull[c, rows_at[k]] * weights[c, rows_at[k]]
             through_sigmoid(by_a[k], by_u[rows_at[k]], u[rows_at[k]])
         if k < n_observed:
             by_a[k] *= state.missing[k]
@@ -109,38 +148,42 @@ def slope_of(state):
 
 
 @jit
-def log_mass_density(drawn, centre):
-    """Log density of the random masses around the sizes they should have at a state."""
-    z = (drawn - centre) / MASS_SPREAD
-    return -0.5 * np.dot(z, z)
+def masses_of_log_rho(state):
+    """(n,): half of what the entries of a node count, and the shape of its prior; wherever a trajectory leads."""
+    masses = np.empty(state.graph.size[N_ACTIVE])
+    for i in range(masses.size):
+        masses[i] = 0.5 * weights_of_entries(state, i).sum() + RHO_SHAPE
+    return masses
 
 
 @jit
-def hamiltonian_move(rng, state, step_size, n_steps):
+def hamiltonian_move(rng, state, step_size, n_steps, learn):
     """One trajectory of `n_steps` leapfrog steps; returns the acceptance probability and whether it was accepted.
 
-    The mass of unit k is drawn around ρ_k + 0.04 Σ_c ρ_c ŵ_kc², which depends on the state: the density of the draw at
-    both ends enters the ratio. Ratio: exp(H − H') · h(mass | end) / h(mass | start).
+    Every unit has a mass of its own, `state.log_mass`, times a random factor; the state does not depend on it. Ratio:
+    exp(H − H'). In warm-up, and only there, masses approach ρ_k + 0.04 Σ_c ρ_c ŵ_kc², by the share `learn` of the way:
+    a mass that followed the state would need the density of its draw, at both ends, in the ratio, which with forty
+    units leaves steps of a tenth.
     """
     n, n_points, n_observed = state.graph.size[N_ACTIVE], state.a.shape[1], state.graph.size[N_OBSERVED]
     start = slope_of(state)
-    log_mass = start.log_mass + MASS_SPREAD * rng.standard_normal(n)
+    log_mass = state.log_mass[:n] + MASS_SPREAD * rng.standard_normal(n)
     old_a, old_rho = state.a[:n].copy(), state.rho[:n].copy()
     p_a = np.zeros((n, n_points))
     for k in range(n):
         for t in range(n_points):
             if k >= n_observed or state.missing[k, t]:
                 p_a[k, t] = rng.standard_normal() * math.exp(0.5 * log_mass[k])
-    rho_mass = 0.5 * n_points + RHO_SHAPE
-    p_rho = rng.standard_normal(n) * math.sqrt(rho_mass)
-    energy = start.value - kinetic(p_a, p_rho, log_mass, rho_mass) + log_mass_density(log_mass, start.log_mass)
+    rho_mass = masses_of_log_rho(state)
+    p_rho = rng.standard_normal(n) * np.sqrt(rho_mass)
+    energy = start.value - kinetic(p_a, p_rho, log_mass, rho_mass)
     slope = start
     for _ in range(n_steps):
         p_a += 0.5 * step_size * slope.a
         p_rho += 0.5 * step_size * slope.log_rho
         for k in range(n):
             state.a[k] += step_size * math.exp(-log_mass[k]) * p_a[k]
-            change = step_size * p_rho[k] / rho_mass
+            change = step_size * p_rho[k] / rho_mass[k]
             state.rho[k] *= math.exp(min(max(change, -50.0), 50.0))
             if not 1e-12 < state.rho[k] < 1e12:
                 state.a[:n] = old_a
@@ -149,19 +192,21 @@ def hamiltonian_move(rng, state, step_size, n_steps):
         slope = slope_of(state)
         p_a += 0.5 * step_size * slope.a
         p_rho += 0.5 * step_size * slope.log_rho
-    end = slope.value - kinetic(p_a, p_rho, log_mass, rho_mass) + log_mass_density(log_mass, slope.log_mass)
+    end = slope.value - kinetic(p_a, p_rho, log_mass, rho_mass)
     probability = math.exp(min(0.0, end - energy)) if end - energy > -700 else 0.0
     accepted = rng.random() < probability  # False where the end is nan
     if not accepted:
         state.a[:n] = old_a
         state.rho[:n] = old_rho
+        slope = start
+    state.log_mass[:n] += learn * (slope.log_mass - state.log_mass[:n])
     return (probability if probability >= 0.0 else 0.0), accepted
 
 
 @jit
 def kinetic(p_a, p_rho, log_mass, rho_mass):
     """½ pᵀ M⁻¹ p."""
-    total = 0.5 * np.dot(p_rho, p_rho) / rho_mass
+    total = 0.5 * np.dot(p_rho, p_rho / rho_mass)
     for k in range(log_mass.size):
         total += 0.5 * np.dot(p_a[k], p_a[k]) * math.exp(-log_mass[k])
     return total

@@ -3,6 +3,10 @@
 a_i ~ N(b_i + Σ_k Z_ki W_ki u_k, 1/ρ_i), u_i = 1 / (1 + exp(−a_i)); W, b ~ N(0, 1), ρ ~ Gamma(½, rate ½). Given the
 pre-activations of all nodes, every node is a Bayesian linear regression on its parents, so the state holds the graph,
 the pre-activations and the precisions; weights are drawn only where something needs them.
+
+Tempered, what is seen counts with a power β: every seen entry contributes p(a_it | parents, W, b, ρ)^β, and all else
+(hidden activations, missing entries, weights, precisions, the graph) what it always does. So the entries of a node have
+weights, β or 1, and its regression is one with weighted sums over the points.
 """
 
 import math
@@ -11,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from chefs._core.jit import jit, jit_loops
-from chefs._core.state import N_ACTIVE, GraphState, grow
+from chefs._core.state import N_ACTIVE, N_OBSERVED, GraphState, grow
 
 RHO_SHAPE, RHO_RATE = 0.5, 0.5
+NEWBORN_LOG_MASS = 4.0  # heavy: a light one would spoil the trajectories of all
 
 
 class NetworkState(NamedTuple):
@@ -23,6 +28,8 @@ class NetworkState(NamedTuple):
     a: np.ndarray  # float (C, N): observed rows hold the data, and guesses where entries are missing
     rho: np.ndarray  # float (C,)
     missing: np.ndarray  # bool (D, N)
+    log_mass: np.ndarray  # float (C,): of the Hamiltonian move; a label that no density depends on
+    power: float = 1.0  # of the density of every entry that is seen
 
 
 @jit
@@ -35,7 +42,20 @@ def network_with_room(state):
     a[: state.a.shape[0]] = state.a
     rho = np.ones(graph.order.size)
     rho[: state.rho.size] = state.rho
-    return NetworkState(graph, a, rho, state.missing)
+    log_mass = np.full(graph.order.size, NEWBORN_LOG_MASS)
+    log_mass[: state.rho.size] = state.log_mass
+    return NetworkState(graph, a, rho, state.missing, log_mass, state.power)
+
+
+@jit
+def weights_of_entries(state, i):
+    """What every point of node i counts: the power where it is seen, else 1."""
+    weight = np.ones(state.a.shape[1])
+    if i < state.graph.size[N_OBSERVED] and state.power != 1.0:
+        for t in range(weight.size):
+            if not state.missing[i, t]:
+                weight[t] = state.power
+    return weight
 
 
 @jit
@@ -90,24 +110,55 @@ def outputs(state):
 
 
 class Gram(NamedTuple):
-    """All inner products that regressions on parents need: independent of the number of points."""
+    """All inner products that regressions on parents need: independent of the number of points.
 
-    uu: np.ndarray  # float (n+1, n+1): of the outputs and the constant, row k + 1 for node k
-    ua: np.ndarray  # float (n+1, n): of the outputs with the pre-activations
+    Sums over the points of a node are weighted as its entries are. Nodes with the same weights share a matrix `uu`: 0
+    is that of hidden nodes, and of all at power 1; 1 that of observed nodes; each that has missing entries has its own.
+    """
+
+    uu: np.ndarray  # float (matrices, rows, rows): of outputs and the constant, which is row 0
+    ua: np.ndarray  # float (rows, n): of the outputs with the pre-activations
     aa: np.ndarray  # float (n,)
-    n_points: int
+    n_points: np.ndarray  # float (n,): sums of the weights
+    which: np.ndarray  # int (n,): the matrix uu of each node
 
 
 @jit
 def gram_of(state):
-    """The Gram matrices of a state."""
-    n = state.graph.size[N_ACTIVE]
-    u = outputs(state)
+    """The Gram matrices of a state: of all outputs, row k + 1 for node k."""
+    return weighted_gram(state, outputs(state))
+
+
+@jit
+def weighted_gram(state, u):
+    """The Gram matrices of a state and some rows of outputs."""
+    n, n_observed, power = state.graph.size[N_ACTIVE], state.graph.size[N_OBSERVED], state.power
     a = state.a[:n]
-    squares = np.empty(n)
+    aa, n_points, which = np.empty(n), np.full(n, float(u.shape[1])), np.zeros(n, dtype=np.int64)
     for i in range(n):
-        squares[i] = np.dot(a[i], a[i])
-    return Gram(np.dot(u, u.T), np.dot(u, a.T), squares, state.a.shape[1])
+        aa[i] = np.dot(a[i], a[i])
+    ua, all_alike = np.dot(u, a.T), np.dot(u, u.T)
+    if power == 1.0:
+        return Gram(all_alike.reshape((1, u.shape[0], u.shape[0])), ua, aa, n_points, which)
+    uu = np.empty((2 + n_observed, u.shape[0], u.shape[0]))
+    uu[0] = all_alike
+    uu[1] = power * all_alike
+    for i in range(n_observed):
+        which[i] = 1
+        ua[:, i] *= power
+        aa[i] *= power
+        n_points[i] *= power
+        if state.missing[i].any():
+            which[i] = 2 + i
+            uu[2 + i] = uu[1]
+            for t in np.flatnonzero(state.missing[i]):
+                for x in range(u.shape[0]):
+                    ua[x, i] += (1.0 - power) * u[x, t] * a[i, t]
+                    for y in range(u.shape[0]):
+                        uu[2 + i, x, y] += (1.0 - power) * u[x, t] * u[y, t]
+                aa[i] += (1.0 - power) * a[i, t] * a[i, t]
+                n_points[i] += 1.0 - power
+    return Gram(uu, ua, aa, n_points, which)
 
 
 @jit
@@ -148,15 +199,15 @@ def cholesky_solve(m, c):
 @jit
 def log_marginal(gram, i, rows, rho):
     """Log p(a_i | its parents' outputs, ρ_i), weights and bias integrated out, without its −½ N log 2π."""
-    q = rows.size
+    q, uu = rows.size, gram.uu[gram.which[i]]
     m, c = np.empty((q, q)), np.empty(q)
     for x in range(q):
         c[x] = gram.ua[rows[x], i]
         for y in range(x + 1):
-            m[x, y] = rho * gram.uu[rows[x], rows[y]] + (x == y)
+            m[x, y] = rho * uu[rows[x], rows[y]] + (x == y)
     log_det = cholesky_solve(m, c)
     fit = np.dot(c, c)
-    return 0.5 * gram.n_points * math.log(rho) - 0.5 * rho * (gram.aa[i] - rho * fit) - 0.5 * log_det
+    return 0.5 * gram.n_points[i] * math.log(rho) - 0.5 * rho * (gram.aa[i] - rho * fit) - 0.5 * log_det
 
 
 @jit
@@ -168,9 +219,15 @@ def log_rho_prior(rho):
 @jit
 def log_likelihood(state):
     """Log p(all pre-activations | graph, precisions), weights and biases integrated out, constants left out."""
+    return log_marginals(state, state.graph.size[N_ACTIVE])
+
+
+@jit
+def log_marginals(state, n):
+    """`log_marginal` of the first `n` nodes together."""
     gram = gram_of(state)
     total = 0.0
-    for i in range(state.graph.size[N_ACTIVE]):
+    for i in range(n):
         total += log_marginal(gram, i, rows_of_parents(state.graph, i), state.rho[i])
     return total
 
@@ -178,12 +235,12 @@ def log_likelihood(state):
 @jit
 def draw_weights(rng, gram, i, rows, rho):
     """(bias, weights of the parents) of node i given everything else: N(ρ S X a, S) with S = (ρ X Xᵀ + I)⁻¹."""
-    q = rows.size
+    q, uu = rows.size, gram.uu[gram.which[i]]
     m, c = np.empty((q, q)), np.empty(q)
     for x in range(q):
         c[x] = rho * gram.ua[rows[x], i]
         for y in range(x + 1):
-            m[x, y] = rho * gram.uu[rows[x], rows[y]] + (x == y)
+            m[x, y] = rho * uu[rows[x], rows[y]] + (x == y)
     cholesky_solve(m, c)
     for x in range(q - 1, -1, -1):  # solve Lᵀ w = L⁻¹ c + noise
         total = c[x] + rng.standard_normal()
@@ -195,12 +252,12 @@ def draw_weights(rng, gram, i, rows, rho):
 
 @jit
 def residual_square(gram, i, rows, weights):
-    """Σ (a_i − b_i − Σ W u)² over the points."""
-    total = gram.aa[i]
+    """Σ (a_i − b_i − Σ W u)² over the points, as they are weighted."""
+    total, uu = gram.aa[i], gram.uu[gram.which[i]]
     for x in range(rows.size):
         total -= 2.0 * weights[x] * gram.ua[rows[x], i]
         for y in range(rows.size):
-            total += weights[x] * weights[y] * gram.uu[rows[x], rows[y]]
+            total += weights[x] * weights[y] * uu[rows[x], rows[y]]
     return max(total, 0.0)
 
 
@@ -221,7 +278,7 @@ def draw_precisions(rng, state, gram):
         rows = rows_of_parents(state.graph, i)
         weights = draw_weights(rng, gram, i, rows, state.rho[i])
         rate = RHO_RATE + 0.5 * residual_square(gram, i, rows, weights)
-        state.rho[i] = max(rng.standard_gamma(RHO_SHAPE + 0.5 * gram.n_points) / rate, 1e-12)
+        state.rho[i] = max(rng.standard_gamma(RHO_SHAPE + 0.5 * gram.n_points[i]) / rate, 1e-12)
 
 
 @jit

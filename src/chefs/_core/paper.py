@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from chefs._core.ancestral import all_weights
+from chefs._core.births import remove_unit, with_unit
 from chefs._core.jit import jit
 from chefs._core.learn import n_pairs
 from chefs._core.network import (
@@ -16,10 +17,10 @@ from chefs._core.network import (
     RHO_SHAPE,
     draw_weights,
     gram_of,
-    network_with_room,
     residuals,
     rows_of_parents,
     sigmoid,
+    weights_of_entries,
 )
 from chefs._core.propose import apply, propose_birth, propose_death, propose_edge
 from chefs._core.state import N_ACTIVE, N_OBSERVED
@@ -40,12 +41,13 @@ def weighted_edge_moves(rng, state, n_sweeps):
         if proposal.log_ratio == -math.inf:
             continue
         i, k = proposal.node, proposal.other
-        inner = gram.ua[k + 1, i] - bias[i] * gram.uu[0, k + 1]  # of u_k with the residual of i
+        uu = gram.uu[gram.which[i]]
+        inner = gram.ua[k + 1, i] - bias[i] * uu[0, k + 1]  # of u_k with the residual of i
         for j in range(graph.size[N_ACTIVE]):
             if weights[i, j] != 0.0:
-                inner -= weights[i, j] * gram.uu[j + 1, k + 1]
+                inner -= weights[i, j] * uu[j + 1, k + 1]
         step = -weights[i, k] if graph.parents[i, k] else rng.standard_normal()
-        change = -0.5 * state.rho[i] * step * (step * gram.uu[k + 1, k + 1] - 2.0 * inner)
+        change = -0.5 * state.rho[i] * step * (step * uu[k + 1, k + 1] - 2.0 * inner)
         odds = proposal.log_ratio + change
         if rng.random() < 1.0 / (1.0 + math.exp(min(-odds, 700.0))):
             apply(graph, proposal)
@@ -79,24 +81,17 @@ def weighted_birth_moves(rng, state, n_moves):
                 if rows[x] == k + 1:
                     step = -weights[x]
         change = 0.0
-        residual = residuals(state, i, rows, weights)
+        residual, counts = residuals(state, i, rows, weights), weights_of_entries(state, i)
         for t in range(a.size):
             effect = step * sigmoid(a[t])
-            change -= 0.5 * state.rho[i] * effect * (effect - 2.0 * residual[t])
+            change -= 0.5 * counts[t] * state.rho[i] * effect * (effect - 2.0 * residual[t])
         if not math.log(1.0 - rng.random()) < proposal.log_ratio + change:
             continue
         n_accepted += 1
         if birth:
-            state = network_with_room(state)
-            k = state.graph.size[N_ACTIVE]
-            apply(state.graph, proposal)
-            state.a[k] = a
-            state.rho[k] = rho
+            state = with_unit(state, proposal, a, rho)
         else:
-            last = state.graph.size[N_ACTIVE] - 1
-            apply(state.graph, proposal)
-            state.a[k] = state.a[last]
-            state.rho[k] = state.rho[last]
+            remove_unit(state, proposal)
         gram = gram_of(state)
     return state, n_moves, n_accepted
 
@@ -133,7 +128,8 @@ def activation_moves(rng, state, n_candidates):
                 for c in range(n):
                     if weights[c, k] != 0.0:
                         e = state.a[c, t] - mean[c] - weights[c, k] * (output - u[k])
-                        log_weight -= 0.5 * state.rho[c] * e * e
+                        seen = c < n_observed and not state.missing[c, t]
+                        log_weight -= 0.5 * (state.power if seen else 1.0) * state.rho[c] * e * e
                 top = max(total, log_weight)
                 total = top + math.log(math.exp(total - top) + math.exp(log_weight - top))
                 if candidate > 0 and rng.random() < math.exp(log_weight - total):

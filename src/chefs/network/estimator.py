@@ -69,6 +69,10 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         max_hidden: The largest number of hidden units.
         required: Edges (parent, child) among columns, by number or name, that every graph must have.
         forbidden: Edges among columns that no graph may have.
+        temperatures: For parallel tempering: how many copies of each chain from the posterior to the prior, or their
+            temperatures 1 < 2 < …, as for `chefs.sample`.
+        keep_activations: Whether the trace keeps the pre-activations of all nodes, of columns as they are scaled: 8
+            bytes for each draw, node and row.
 
     Attributes:
         trace_: The draws: graphs, weights, biases, precisions, hyperparameters; `trace_.stats` says how often each move
@@ -110,6 +114,8 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         max_hidden: int | None = None,
         required: Sequence[tuple[Any, Any]] = (),
         forbidden: Sequence[tuple[Any, Any]] = (),
+        temperatures: int | Sequence[float] | None = None,
+        keep_activations: bool = False,
     ) -> None:
         self.prior = prior
         self.orders = orders
@@ -127,6 +133,8 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         self.max_hidden = max_hidden
         self.required = required
         self.forbidden = forbidden
+        self.temperatures = temperatures
+        self.keep_activations = keep_activations
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn networks from a table, a row a point; nan means missing.
@@ -157,6 +165,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
             thin=plan.thin,
             chains=self.chains,
             minutes=plan.minutes,
+            temperatures=self.temperatures,
             names=names,
             n_jobs=self.n_jobs,
             checkpoint=self.checkpoint,
@@ -313,6 +322,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
             forbidden=_by_number(self.forbidden, names),
             max_hidden=self.max_hidden,
             start=self._start(prior, orders, len(z)),
+            keep_activations=self.keep_activations,
             **options,
         )
 
@@ -340,7 +350,10 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
             return None
         if self.minutes is None:
             return GradientStart(n_hidden)
-        return GradientStart(n_hidden, seconds=START_SHARE * 60 * self.minutes / turns(self.chains, self.n_jobs)[1])
+        ladder: Any = 1 if self.temperatures is None else self.temperatures
+        copies = ladder if isinstance(ladder, int | np.integer) else np.size(ladder)  # each has a start of its own
+        rounds = turns(self.chains, self.n_jobs)[1] * max(copies, 1)
+        return GradientStart(n_hidden, seconds=START_SHARE * 60 * self.minutes / rounds)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ MOVES = ("edge", "birth", "plain birth", "order", "precision", "resample", "hami
 PAPER = ("weighted edge", "weighted birth", "uniform order", "precision", "activation")
 EVERY_MOVE = (*MOVES, *(name for name in PAPER if name not in MOVES))
 TARGET_ACCEPTANCE = 0.75
+MASS_RATE = 0.1  # share of the way to the mass that a unit should have, after each trajectory of the warm-up
 
 
 class NetworkChain(NamedTuple):
@@ -37,6 +39,10 @@ class NetworkChain(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class NetworkKernel:
     """A chain whose stationary law is the posterior over networks given data.
+
+    At a power β of the likelihood every entry of the data that is seen counts as p(a_it | parents, W, b, ρ)^β; hidden
+    activations, missing entries, weights, precisions, graph and hyperparameters keep their law. So 0 is the prior of
+    all of them. Weights are integrated out after the power is taken.
 
     Weights and biases are integrated out, and drawn anew for every draw. One step makes these moves, in this order:
 
@@ -63,6 +69,8 @@ class NetworkKernel:
         forbidden: Edges among observed nodes that no graph may have.
         max_hidden: The largest number of hidden units.
         start: A network to start from; or how each chain fits its own; None for no hidden unit.
+        power: Exponent of the likelihood: 1 for the posterior, 0 for the prior.
+        keep_activations: Whether a draw keeps the pre-activations of all its nodes too: a row of points for each.
     """
 
     prior: Prior
@@ -78,6 +86,8 @@ class NetworkKernel:
     forbidden: Edges = field(default=(), kw_only=True)
     max_hidden: int | None = field(default=None, kw_only=True)
     start: Start | GradientStart | None = field(default=None, kw_only=True)
+    power: float = field(default=1.0, kw_only=True)
+    keep_activations: bool = field(default=False, kw_only=True)
     prefer = "processes"
 
     def __post_init__(self) -> None:
@@ -97,6 +107,8 @@ class NetworkKernel:
                 raise ValueError(f"{name} must be a whole number, at least {least}; found {shown(value)}")
         if self.hyperpriors is not None and not isinstance(self.hyperpriors, Hyperpriors):
             raise TypeError(f"hyperpriors must be Hyperpriors or None; found {shown(self.hyperpriors)}")
+        if not isinstance(self.power, int | float | np.number) or not (math.isfinite(self.power) and self.power >= 0):
+            raise ValueError(f"power must be a finite number, at least 0; found {shown(self.power)}")
         if isinstance(self.start, Start):
             self.limits.check(self.start.dag, self.prior)
             n = self.start.dag.n_nodes
@@ -139,7 +151,8 @@ class NetworkKernel:
 
     def init(self, rng: np.random.Generator) -> NetworkChain:
         """The start; missing entries begin at 0, the mean of standardised data."""
-        from chefs._core.network import NetworkState, draw_precisions, gram_of
+        from chefs._core.hamiltonian import slope_of
+        from chefs._core.network import NEWBORN_LOG_MASS, NetworkState, draw_precisions, gram_of
 
         start = self.start(checked_rng(rng), self.data) if isinstance(self.start, GradientStart) else self.start
         graph = self.limits.state(checked_rng(rng), start.dag if start else None, self.prior)
@@ -151,16 +164,17 @@ class NetworkKernel:
             n = start.dag.n_nodes
             a[:n], rho[:n] = start.a, start.rho
             a[: self.n_observed] = np.where(missing, a[: self.n_observed], self.data.T)
-        network = NetworkState(graph, a, rho, missing)
+        network = NetworkState(graph, a, rho, missing, np.full(rho.size, NEWBORN_LOG_MASS), float(self.power))
         if start is None:
             draw_precisions(rng, network, gram_of(network))
+        network.log_mass[: network.graph.size[0]] = slope_of(network).log_mass
         return NetworkChain(network, math.log(0.1), True)
 
     def step(self, rng: np.random.Generator, state: NetworkChain) -> tuple[NetworkChain, Info]:
         """One round of all moves, and of the hyperparameters."""
         from chefs._core.hyper import update_hyper
 
-        names = self.move_names
+        names, state = self.move_names, self._at_power(state)
         tally, seconds = np.zeros((len(names), 2), dtype=np.int64), np.zeros(len(names))
         for which, name in enumerate(names):
             begin = time.perf_counter()
@@ -168,6 +182,26 @@ class NetworkKernel:
             seconds[which] = time.perf_counter() - begin
         update_hyper(rng, state.network.graph, (self.hyperpriors or FIXED).as_array())
         return state, Info(tally, seconds)
+
+    def _at_power(self, state: NetworkChain) -> NetworkChain:
+        """The state as one of this chain, whichever it came from."""
+        return state._replace(network=state.network._replace(power=float(self.power)))
+
+    def with_power(self, power: float) -> NetworkKernel:
+        """The same chain with another exponent of the likelihood."""
+        other = copy.copy(self)
+        other.__dict__["power"] = power
+        return other
+
+    def log_tempered(self, state: NetworkChain) -> float:
+        """Log ∫ Π p(seen)^power p(missing) over weights and biases of the observed nodes: what the power changes."""
+        from chefs._core.network import log_marginals
+
+        return log_marginals(self._at_power(state).network, self.n_observed)
+
+    def swapped(self, state: NetworkChain, other: NetworkChain) -> tuple[NetworkChain, NetworkChain]:
+        """Both with the network of the other: step sizes stay, for each is that of a power."""
+        return state._replace(network=other.network), other._replace(network=state.network)
 
     def _block(self, name: str, rng: np.random.Generator, state: NetworkChain) -> tuple[NetworkChain, int, int]:
         """The moves of one kind: the state, how many were tried, how many accepted."""
@@ -205,7 +239,8 @@ class NetworkKernel:
         log_step, n_accepted = state.log_step, 0
         for _ in range(self.n_trajectories):
             n_steps = int(rng.integers(1, self.most_leapfrogs + 1))
-            probability, accepted = hamiltonian_move(rng, state.network, math.exp(log_step), n_steps)
+            learn = MASS_RATE if state.adapting else 0.0
+            probability, accepted = hamiltonian_move(rng, state.network, math.exp(log_step), n_steps, learn)
             n_accepted += accepted
             if state.adapting:
                 log_step += 0.05 * (probability - TARGET_ACCEPTANCE)
@@ -222,7 +257,7 @@ class NetworkKernel:
         from chefs._core.network import gram_of, log_likelihood
         from chefs._core.state import unpack
 
-        network = state.network
+        network = self._at_power(state).network
         order, parent, child = unpack(network.graph)
         alpha, gamma, phi = network.graph.hyper.tolist()
         # A generator made from the state: a draw does not disturb the chain, and is the same whenever it is made.
@@ -234,15 +269,11 @@ class NetworkKernel:
             "gamma": gamma,
             "phi": phi,
             "log_prob": log_prob_of_state(network.graph, alpha, gamma, phi),
-            "log_likelihood": log_likelihood(network),
+            "log_likelihood": log_likelihood(network._replace(power=1.0)),
         }
         if not isinstance(self.prior, ChefsProcess):
             del scalars["phi"]  # buffets have none
-        return Draw(
-            order,
-            parent,
-            child,
-            scalars,
-            {"bias": bias, "precision": rho.copy()},
-            {"weight": weights[child, parent]},
-        )
+        node = {"bias": bias, "precision": rho.copy()}
+        if self.keep_activations:
+            node["activation"] = network.a[: order.size].copy()
+        return Draw(order, parent, child, scalars, node, {"weight": weights[child, parent]})
