@@ -92,3 +92,11 @@ def table(names, rows=60, gaps=0.0, seed=1):
 def numbers(**changes):
     found = json.loads((ROOT / "docs" / "results" / "architectures_default.json").read_text())
     return found | changes
+
+
+def with_picked(**changes):
+    """The same with networks to pick from: the three examples, as first draw, in the second chain, and as last draw."""
+    found = numbers(**changes)
+    draws = (0, found["n_draws"][0] + 4, sum(found["n_draws"]) - 1)
+    dags = [example["dag"] for example in found["examples"]]
+    return found | {"picked": [{"draw": draw, "dag": dag} for draw, dag in zip(draws, dags, strict=True)]}

@@ -7,7 +7,7 @@ import pytest
 
 from chefs.report import write, write_search
 from tests import browser
-from tests.reports import numbers, table, usual
+from tests.reports import table, usual, with_picked
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def written(tmp_path_factory):
     names = ("x", "<b>y</b>")
     rows = table(names)
     network = write(usual(names), folder / "network.html", train=rows, test=rows[:9])
-    return {"network": network, "search": write_search(numbers(), folder / "search.html")}
+    return {"network": network, "search": write_search(with_picked(), folder / "search.html")}
 
 
 @pytest.fixture
@@ -127,6 +127,26 @@ def test_a_draw_that_is_picked_is_shown(page):
     page.point_at(*middle_of(page, part))
     assert re.search(r"weight [+−]\d\.\d\d in this draw, probability \d\.\d\d over all", tip(page))
     assert page.errors == []
+
+
+def test_an_architecture_that_is_picked_is_shown(chromium, written):
+    chromium.resize(1100, 900)
+    chromium.open(written["search"])
+    texts = chromium.run("[...document.getElementById('pick').options].map((option) => option.textContent)")
+    assert [text.partition(":")[0] for text in texts] == ["chain 1, draw 1", "chain 2, draw 5", "chain 15, draw 300"]
+    sizes = [re.search(r"(\d+) layers, (\d+) edges, test accuracy 0\.\d{4}$", text).groups() for text in texts]
+    assert len(set(sizes)) == 3
+    parts = "['.hidden', '.edge'].map((kind) => document.querySelectorAll('#picked svg ' + kind).length)"
+    for j, size in enumerate(sizes):
+        assert chromium.run(parts) == list(map(int, size))
+        assert chromium.run("document.getElementById('later').disabled") == (j == 2)
+        chromium.run("document.getElementById('later').click()")
+    chromium.run("document.getElementById('pick').focus()")
+    chromium.press("ArrowUp")
+    assert chromium.run(parts) == list(map(int, sizes[1]))
+    chromium.point_at(*middle_of(chromium, "[...document.querySelectorAll('#picked .edge')].pop()"))
+    assert re.search(r"→ \w+: (\d+ maps|pixels)$", tip(chromium))
+    assert chromium.errors == []
 
 
 def test_a_graph_can_be_read_with_the_keyboard_alone(page):

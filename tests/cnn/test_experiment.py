@@ -30,7 +30,7 @@ def test_a_run_is_continued_and_its_numbers_are_those_of_its_trace(tmp_path):
     parts = architectures.run(tmp_path / "parts", draws=9, preset="default", **BRIEF)
     traces = [chefs.Trace.load(tmp_path / name / "run") for name in ("whole", "parts")]
     assert same_draws(*traces)
-    for name in ("scores", "columns", "orders", "examples", "n_draws"):
+    for name in ("scores", "columns", "orders", "examples", "picked", "n_draws"):
         assert whole[name] == parts[name]
     assert json.loads((tmp_path / "parts" / "architectures.json").read_text()) == json.loads(json.dumps(parts))
     trace = traces[0]

@@ -34,6 +34,7 @@ PRESETS = ("paper", "default")
 N_CHAINS, N_DRAWS = 15, 300  # a draw is an accepted change
 N_QUICK = (2, 20)  # the same for the small digits that come with chefs: a minute or so
 WARMUP = {"paper": 0, "default": 50}
+N_PICKED = 24  # draws, spread evenly, whose networks can be looked at one by one in the report
 QUICK = Settings(n_steps=150, rate=0.02, decay="cosine")
 PAPER = {"mean": 0.91, "ensemble": 0.95, "best": 0.99}  # accuracies that the paper reports
 
@@ -199,8 +200,14 @@ def summary(search: ArchitectureSearch, trace: Trace) -> dict[str, Any]:
         "moves": stats,
         "columns": {name: np.round(values, 6).tolist() for name, values in columns.items()},
         "orders": _order_statistics(search, trace),
-        "examples": [{"draw": draw, "dag": reached(trace_dag(trace, draw)).to_json()} for draw in _three(columns)],
+        "examples": _looked_at(trace, _three(columns)),
+        "picked": _looked_at(trace, np.unique(np.linspace(0, sum(n) - 1, N_PICKED).round().astype(int)).tolist()),
     }
+
+
+def _looked_at(trace: Trace, draws: list[int]) -> list[dict[str, Any]]:
+    """The networks of these draws, counted through all chains, for a report to show."""
+    return [{"draw": draw, "dag": reached(trace_dag(trace, draw)).to_json()} for draw in draws]
 
 
 def trace_dag(trace: Trace, draw: int) -> Dag:

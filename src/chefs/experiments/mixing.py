@@ -21,7 +21,8 @@ from scipy import special
 
 from chefs import ChefsProcess, datasets, metrics
 from chefs.convergence import diagnose
-from chefs.dag import FloatArray
+from chefs.dag import BoolArray, FloatArray
+from chefs.draws import Draw
 from chefs.experiments import rendered
 from chefs.network.kernel import MOVES, NetworkKernel
 from chefs.network.start import GradientStart
@@ -34,6 +35,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 MARKS = (0.25, 0.5, 0.75, 1.0)  # shares of the time at which the distance is measured
 N_SETS = 10  # of fantasies, each as large as the test set
+N_WALKS, N_SCORED = 2000, 500  # for the held-out log-likelihood of a draw
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -68,10 +70,10 @@ def main(arguments: list[str] | None = None) -> None:
 def fit(name: str, variant: str, seed: int, n_chains: int, seconds: float, n_jobs: int) -> dict[str, Any]:
     """Pooled chains on one data set: distances at the marks, and how the chains went."""
     table = datasets.load(name, seed)
-    data = table.standardised()[0]
+    data, test = table.standardised()[:2]
     kernel = NetworkKernel(ChefsProcess(), np.zeros(data.shape[1]), data, **VARIANTS[variant])
     generators = np.random.default_rng([seed, 41]).spawn(n_chains)
-    work = joblib.Parallel(n_jobs=n_jobs)(joblib.delayed(follow)(kernel, g, seconds) for g in generators)
+    work = joblib.Parallel(n_jobs=n_jobs)(joblib.delayed(follow)(kernel, g, seconds, test) for g in generators)
     runs = cast(list[dict[str, Any]], work)
     rng = np.random.default_rng([seed, 43])
     baseline = distances(rng, table, [table.train] * N_SETS)
@@ -81,6 +83,7 @@ def fit(name: str, variant: str, seed: int, n_chains: int, seconds: float, n_job
         n = len(table.test)  # the distance depends on it: sets of any other size could not be compared
         sets = [table.mean + table.sd * pooled[s * n : (s + 1) * n] for s in range(min(N_SETS, len(pooled) // n))]
         by_mark.append(distances(rng, table, sets) if sets else math.nan)  # no chain had a network yet
+    at_end = table.mean + table.sd * np.concatenate([run["points"][-1] for run in runs])
     return {
         "data": name,
         "variant": variant,
@@ -90,6 +93,7 @@ def fit(name: str, variant: str, seed: int, n_chains: int, seconds: float, n_job
         "distance": by_mark,
         "baseline": baseline,
         "ratio": [d / baseline for d in by_mark],
+        **({"arms": arms(at_end)} if name == "pinwheel" else {}),
         "runs": [{key: value for key, value in run.items() if key != "points"} for run in runs],
     }
 
@@ -108,6 +112,7 @@ def truth(name: str, seed: int) -> dict[str, Any]:
         "distance": [fresh],
         "baseline": baseline,
         "ratio": [fresh / baseline],
+        **({"arms": arms(table.test)} if name == "pinwheel" else {}),
         "runs": [],
     }
 
@@ -118,7 +123,24 @@ def distances(rng: np.random.Generator, table: datasets.Table, sets: list[FloatA
     return float(np.mean([metrics.hellinger(table.to_unit(s), test, n_resplits=0, rng=rng).distance for s in sets]))
 
 
-def follow(kernel: NetworkKernel, rng: np.random.Generator, seconds: float) -> dict[str, Any]:
+def arms(points: FloatArray) -> list[float]:
+    """Of points of the Pinwheel: the masses of its five arms, and the share that lies between them."""
+    x = (points - 0.5) / 0.2
+    turn = (np.arctan2(x[:, 1], x[:, 0]) - 0.25 * np.exp(np.hypot(x[:, 0], x[:, 1]))) * 5 / (2 * np.pi)
+    off = np.abs(turn - np.round(turn)) > 0.35
+    return [*(np.bincount(np.round(turn).astype(int) % 5, minlength=5) / len(x)).tolist(), float(off.mean())]
+
+
+def held_out(rng: np.random.Generator, draw: Draw, test: FloatArray) -> float:
+    """Mean log density of standardised test points given one network, estimated by walks that all points share."""
+    n_observed = test.shape[1]
+    means = walks(rng, draw, np.arange(len(draw.order)) >= n_observed, N_WALKS)[:n_observed]
+    rho = draw.node["precision"][:n_observed]
+    logs = -0.5 * sum(rho[d] * (test[:N_SCORED, d, None] - means[d]) ** 2 for d in range(n_observed))
+    return float(np.mean(special.logsumexp(logs, axis=1)) - np.log(N_WALKS) + 0.5 * np.log(rho / (2 * np.pi)).sum())
+
+
+def follow(kernel: NetworkKernel, rng: np.random.Generator, seconds: float, test: FloatArray) -> dict[str, Any]:
     """One chain for some seconds of processor time, and fantasies from the second half of the time up to each mark."""
     short = None if kernel.start is None else GradientStart(2, 1)
     warm = NetworkKernel(kernel.prior, kernel.observed, kernel.data[:50], moves=kernel.moves, start=short)
@@ -143,14 +165,15 @@ def follow(kernel: NetworkKernel, rng: np.random.Generator, seconds: float) -> d
             pause = time.process_time()
             made.append((now, fantasy(rng, kernel, state, 400)))
             draw = kernel.draw(state)
-            curve.append((now, len(draw.order) - kernel.n_observed, len(draw.parent), draw.scalars["log_likelihood"]))
+            size = (len(draw.order) - kernel.n_observed, len(draw.parent))
+            curve.append((now, *size, held_out(rng, draw, test)))
             measured += time.process_time() - pause
     return {
         "start_seconds": start,
         "points": [pooled_up_to(made, seconds * mark) for mark in MARKS],
         "moves": dict(zip(names, tally.tolist(), strict=True)),
         "move_seconds": dict(zip(names, spent.tolist(), strict=True)),
-        "curve": curve,  # seconds, hidden units, edges, log-likelihood
+        "curve": curve,  # seconds, hidden units, edges, held-out log-likelihood
     }
 
 
@@ -166,11 +189,17 @@ def pooled_up_to(made: list[tuple[float, FloatArray]], end: float) -> FloatArray
 def fantasy(rng: np.random.Generator, kernel: NetworkKernel, state: Any, n: int) -> FloatArray:
     """Points from the network of one state, on the scale of its data."""
     draw = kernel.draw(state)
-    a = rng.standard_normal((len(draw.order), n)) / np.sqrt(draw.node["precision"])[:, None]
+    return walks(rng, draw, np.ones(len(draw.order), dtype=bool), n)[: kernel.n_observed].T
+
+
+def walks(rng: np.random.Generator, draw: Draw, noisy: BoolArray, n: int) -> FloatArray:
+    """Pre-activations (nodes, n) of walks down a network; nodes that are not noisy get their means."""
+    sd = np.where(noisy, 1.0 / np.sqrt(draw.node["precision"]), 0.0)
+    a = rng.standard_normal((len(draw.order), n)) * sd[:, None]
     for i in np.argsort(-draw.order, kind="stable"):
         into = draw.child == i
         a[i] += draw.node["bias"][i] + draw.edge["weight"][into] @ special.expit(a[draw.parent[into]])
-    return a[: kernel.n_observed].T
+    return a
 
 
 def grouped(results: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
@@ -185,8 +214,8 @@ def summary(results: list[dict[str, Any]]) -> str:
     """A table with a line for each data set and variant."""
     lines = [
         "| data | variant | seeds | chains × seconds | distance | ratio to baseline ± sd | each | units | edges "
-        "| R-hat of units, edges, log-likelihood |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| R-hat of units, edges, held-out log-likelihood | effective draws of these | arms |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for (name, variant), group in grouped(results).items():
         ratios = np.array([result["ratio"][-1] for result in group])
@@ -196,19 +225,32 @@ def summary(results: list[dict[str, Any]]) -> str:
         lines.append(
             f"| {name} | {variant} | {len(group)} | {group[0]['chains']} × {group[0]['seconds'][-1]:.0f} "
             f"| {np.mean([r['distance'][-1] for r in group]):.4f} | {ratios.mean():.2f}{spread} "
-            f"| {', '.join(f'{r:.2f}' for r in ratios)} | {size} | {agreement(group)} |"
+            f"| {', '.join(f'{r:.2f}' for r in ratios)} | {size} | {agreement(group)} | {arms_of(group)} |"
         )
     return "\n".join(lines) + "\n"
 
 
 def agreement(group: list[dict[str, Any]]) -> str:
-    """Median over fits of R-hat between the second halves of the chains, for units, edges and log-likelihood."""
-    values = []
+    """Medians over fits, for units, edges and held-out log-likelihood in the second halves of the chains.
+
+    R-hat between the chains of a fit, and effective draws of all its chains together.
+    """
+    found = []
     for result in group:
         halves = [np.array(run["curve"])[len(run["curve"]) // 2 :, 1:] for run in result["runs"]]
         if halves:
-            values.append([diagnose([half[:, number] for half in halves]).r_hat for number in range(3)])
-    return ", ".join(f"{value:.2f}" for value in np.median(values, axis=0)) if values else "-"
+            found.append([diagnose([half[:, number] for half in halves]) for number in range(3)])
+    if not found:
+        return "- | -"
+    r_hat = np.median([[one.r_hat for one in fit] for fit in found], axis=0)
+    n_effective = np.median([[one.n_effective for one in fit] for fit in found], axis=0)
+    return f"{', '.join(f'{x:.2f}' for x in r_hat)} | {', '.join(f'{x:.0f}' for x in n_effective)}"
+
+
+def arms_of(group: list[dict[str, Any]]) -> str:
+    """Standard deviation of the masses of the arms, and the share of points off them: means over fits."""
+    found = np.array([result["arms"] for result in group if "arms" in result])
+    return f"{found[:, :5].std(axis=1).mean():.3f}, {found[:, 5].mean():.3f}" if len(found) else "-"
 
 
 def curves(results: list[dict[str, Any]]):

@@ -91,6 +91,23 @@ def steady(dag: Dag, wanted: FloatArray) -> FloatArray:
     return np.column_stack([x, y])
 
 
+def picker(options: Sequence[str], graphs: Sequence[Markup]) -> list[Markup]:
+    """A list that picks which of these graphs is shown, the graph, and the graphs to pick from; one on a page."""
+    controls = tag(
+        "p",
+        tag(
+            "label",
+            "Draw ",
+            tag("select", *(tag("option", text, value=j) for j, text in enumerate(options)), id="pick"),
+        ),
+        tag("button", "← earlier", type="button", id="earlier"),
+        tag("button", "later →", type="button", id="later"),
+        class_="control",
+    )
+    kept = [tag("template", graph, data_draw=j) for j, graph in enumerate(graphs)]
+    return [controls, tag("div", graphs[0], id="picked", class_="scroll"), *kept]
+
+
 def _frame(
     dag: Dag, at: FloatArray, names: Sequence[str], inside: bool, radius: float, unit: float
 ) -> tuple[float, float, float, float]:

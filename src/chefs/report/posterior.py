@@ -7,7 +7,7 @@ import numpy as np
 from chefs._consensus import match
 from chefs.report.chains import figure, section
 from chefs.report.chart import Panel
-from chefs.report.graph import Edge, drawn, steady
+from chefs.report.graph import Edge, drawn, picker, steady
 from chefs.report.markup import Markup, joined, table, tag
 from chefs.report.run import Run
 from chefs.report.structures import LEAST_SHARE, MOST_COMPARED, Common, Draw, common, draws_of, most_frequent
@@ -203,23 +203,13 @@ def _picker(shared: Common, run: Run) -> Markup:
     mean_edges = max(1.0, float(run.trace.n_edges.mean()))
     draws = list(draws_of(run.trace, int(np.clip(MOST_EDGES / mean_edges, LEAST_PICKED, MOST_PICKED))))
     options = []
-    for j, draw in enumerate(draws):
+    for draw in draws:
         fit = float(run.trace.chains[draw.chain].scalars["log_likelihood"][draw.number])
         size = f"{count(draw.dag.n_hidden, 'hidden unit')}, {count(draw.dag.n_edges, 'edge')}"
-        words = f"chain {draw.chain + 1}, draw {draw.number + 1}: {size}, log-likelihood {number(fit, 5)}"
-        options.append(tag("option", words, value=j))
-    graphs = [_draw_graph(draw, shared, run.names) for draw in draws]
-    controls = tag(
-        "p",
-        tag("label", "Draw ", tag("select", *options, id="pick")),
-        tag("button", "← earlier", type="button", id="earlier"),
-        tag("button", "later →", type="button", id="later"),
-        class_="control",
-    )
+        options.append(f"chain {draw.chain + 1}, draw {draw.number + 1}: {size}, log-likelihood {number(fit, 5)}")
+    controls, *shown = picker(options, [_draw_graph(draw, shared, run.names) for draw in draws])
     largest = max(float(np.abs(draw.weights).max(initial=0.0)) for draw in draws)
     weak = _slider("|weight| at least", 0.0, max(0.1, np.floor(10 * largest) / 10), 0.1, 0.0)
-    first = tag("div", graphs[0], id="picked", class_="scroll")
-    kept = [tag("template", graph, data_draw=j) for j, graph in enumerate(graphs)]
     words = f"{count(len(draws), 'draw')} spread over all chains; the thicker an edge, the larger its weight; "
-    body = figure(joined(words, _colours()), controls, weak, first, *kept, class_="network")
+    body = figure(joined(words, _colours()), controls, weak, *shown, class_="network")
     return joined(tag("h3", "Draw by draw"), body)

@@ -12,7 +12,7 @@ from chefs.cnn.plan import INPUT, Shape
 from chefs.dag import Dag, FloatArray
 from chefs.report.chains import Watched, does_it_converge, figure, judged, moves_table, section, versions
 from chefs.report.chart import Panel, bins, matrix, padded
-from chefs.report.graph import Edge, drawn
+from chefs.report.graph import Edge, drawn, picker
 from chefs.report.markup import Markup, table, tag
 from chefs.report.page import Page
 from chefs.report.words import count, listed, number
@@ -142,10 +142,27 @@ def _architectures(numbers: dict[str, Any], columns: dict[str, FloatArray]) -> M
         f"to {number(degrees[1])} edges a node. These are the most accurate among those of few, of a middling number "
         "of and of many layers; point at a layer to read its size. Height is order: the image is at 1, the label at 0."
     )
-    return section("architectures", "Architectures", tag("p", said), tag("div", *pictures, class_="grid"))
+    grid = tag("div", *pictures, class_="grid")
+    return section("architectures", "Architectures", tag("p", said), grid, *_draw_by_draw(numbers, columns, shape))
 
 
-def _network(dag: Dag, shape: Shape) -> Markup:
+def _draw_by_draw(numbers: dict[str, Any], columns: dict[str, FloatArray], shape: Shape) -> list[Markup]:
+    """Networks to look at one by one; searches of older versions have kept none."""
+    picked = [(Dag.from_json(one["dag"]), one["draw"]) for one in numbers.get("picked", [])]
+    if not picked:
+        return []
+    starts, options = np.cumsum([0, *numbers["n_draws"]]), []
+    for dag, at in picked:
+        chain = int(np.searchsorted(starts, at, side="right")) - 1
+        size = f"{count(dag.n_hidden, 'layer')}, {count(dag.n_edges, 'edge')}"
+        accuracy = f"test accuracy {_exact(float(columns['accuracy'][at]))}"
+        options.append(f"chain {chain + 1}, draw {at - starts[chain] + 1}: {size}, {accuracy}")
+    words = f"{count(len(picked), 'draw')} spread over all chains: layers and edges that the image reaches."
+    shown = picker(options, [_network(dag, shape, 860.0) for dag, _ in picked])
+    return [tag("h3", "Draw by draw"), figure(words, *shown, class_="network")]
+
+
+def _network(dag: Dag, shape: Shape, room: float = 240.0) -> Markup:
     names = ["image", "label", *(f"L{j + 1}" for j in range(dag.n_hidden))]
     sizes = ["the image", "the label"]
     for order in dag.order[2:].tolist():
@@ -157,7 +174,7 @@ def _network(dag: Dag, shape: Shape) -> Markup:
         maps = "pixels" if k == INPUT else f"{shape.channels(shape.bin(float(dag.order[k])))} maps"
         edges[k, i] = Edge(1.6, 1.0, True, f"{names[k]} → {names[i]}: {maps}")
     description = f"A network of {count(dag.n_hidden, 'layer')}. Arrow keys go through its layers and edges."
-    return drawn(dag, names, edges, nodes, description, room=240)
+    return drawn(dag, names, edges, nodes, description, room=room)
 
 
 def _pairs(numbers: dict[str, Any], columns: dict[str, FloatArray]) -> Markup:
