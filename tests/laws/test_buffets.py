@@ -478,7 +478,7 @@ def test_geweke_sees_a_likelihood_that_counts_twice(kind):
     check_caught(geweke(kind, 32, factor=2.0))
 
 
-def calibration(kind, seed, size, factor=1.0, n_draws=9):
+def calibration(kind, seed, size=200, factor=1.0, n_draws=4):
     """Whether the truth's rank among posterior draws, far apart, is uniform; ties are broken at random."""
     rng, ranks = np.random.default_rng(seed), []
     for _ in range(size):
@@ -489,9 +489,9 @@ def calibration(kind, seed, size, factor=1.0, n_draws=9):
             kind(), N, likelihood, hyperpriors=LIGHT, max_hidden=MOST_HIDDEN, n_moves=300, start=start
         )
         state, draws = kernel.init(rng), []
-        for step in range(8 + n_draws):
+        for step in range(5 + n_draws):
             state, _ = kernel.step(rng, state)
-            if step >= 8:
+            if step >= 5:
                 d = kernel.draw(state)
                 one = [d.scalars["alpha"], d.scalars["gamma"], d.order.size, d.parent.size]
                 draws.append([*one, d.scalars["log_likelihood"] / factor])
@@ -504,8 +504,8 @@ def calibration(kind, seed, size, factor=1.0, n_draws=9):
 
 @pytest.mark.parametrize("kind", [pytest.param(CascadingBuffet, marks=pytest.mark.evidence), ExtendedBuffet])
 def test_simulation_based_calibration(kind):
-    check(calibration(kind, 33, 200))
+    check(calibration(kind, 33))
 
 
 def test_calibration_sees_a_likelihood_that_counts_half():
-    check_caught(calibration(ExtendedBuffet, 34, 200, factor=0.5))
+    check_caught(calibration(ExtendedBuffet, 34, factor=0.5))
