@@ -6,18 +6,32 @@ import numpy as np
 import pytest
 
 from chefs import ChefsProcess, Dag
-from chefs.buffets import CascadingBuffet
+from chefs.buffets import CascadingBuffet, ExtendedBuffet, IndianBuffet, layer
 from chefs.datasets import moons
 from chefs.network.kernel import NetworkKernel
-from chefs.network.start import Fit, GradientStart, Layers, Start, as_start, gradient, log_weights, random_layers, walk
+from chefs.network.start import (
+    Fit,
+    GradientStart,
+    Layers,
+    Start,
+    as_start,
+    gradient,
+    log_weights,
+    orders_for,
+    possible_edges,
+    random_layers,
+    walk,
+)
 
 H, D, S, B = 4, 3, 50, 20
+ORDER = orders_for(ChefsProcess(), H)
+ALL = possible_edges(ChefsProcess(), ORDER, D)
 LONE = Dag(np.zeros((2, 2), dtype=bool), [0.0, 0.0], 2)
 
 
 def small(seed):
     rng = np.random.default_rng(seed)
-    layers = Layers(*(p.astype(np.float64) for p in random_layers(rng, H, D)))
+    layers = Layers(*(p.astype(np.float64) for p in random_layers(rng, ALL)))
     x = rng.normal(size=(B, D))
     seen = (rng.random((B, D)) > 0.2).astype(np.float64)
     return layers, rng.normal(size=(H, S)), x, seen
@@ -68,7 +82,7 @@ def test_a_fit_finds_two_moons():
     x = moons(np.random.default_rng(3), 500)
     z = (x - x.mean(axis=0)) / x.std(axis=0)
     gaussian = -1.0 - 0.5 * np.linalg.slogdet(np.cov(z.T))[1]  # without log 2π, as in `gradient`
-    fit = Fit(np.random.default_rng(4), z, 10)
+    fit = Fit(np.random.default_rng(4), z, possible_edges(ChefsProcess(), orders_for(ChefsProcess(), 10), 2))
     fit.run(1500, 0.0, 1.0)
     assert fit.value > gaussian + 0.3
 
@@ -77,10 +91,32 @@ def test_a_start_keeps_the_data_and_puts_every_point_on_a_walk():
     rng = np.random.default_rng(5)
     layers, _, x, seen = small(5)
     x[seen == 0] = np.nan
-    start = as_start(rng, layers, x)
+    start = as_start(rng, layers, x, ORDER, ALL)
     assert start.dag.n_hidden == H and start.dag.n_edges == H * (H - 1) // 2 + H * D
     assert np.isfinite(start.a).all() and np.array_equal(start.a[:D].T[seen == 1], x[seen == 1])
     assert np.allclose(start.rho, np.exp(np.concatenate([layers.log_rho[H:], layers.log_rho[:H]])))
+
+
+@pytest.mark.parametrize("prior", [ChefsProcess(), IndianBuffet(), CascadingBuffet(), ExtendedBuffet()], ids=repr)
+def test_every_prior_has_starts_that_it_could_draw(prior):
+    """Edges from each unit to all that it may have as children; the weights of others stay 0 while it is fitted."""
+    x = moons(np.random.default_rng(10), 100)
+    kernel = NetworkKernel(prior, [0.0, 0.0], x - x.mean(axis=0), start=GradientStart(n_hidden=8, n_steps=30))
+    start = kernel.start(np.random.default_rng(11), kernel.data, prior)
+    assert np.isfinite(prior.log_prob(start.dag)) and np.isfinite(start.a).all()
+    n_edges = {ChefsProcess: 28 + 16, IndianBuffet: 16, CascadingBuffet: 2 * 6 + 6 * 2, ExtendedBuffet: 2 * 6 + 8 * 2}
+    assert start.dag.n_edges == n_edges[type(prior)]
+    if n_edges[type(prior)] in (24, 28):
+        assert np.bincount(layer(start.dag)).tolist() == [2, 6, 2]
+    order = orders_for(prior, 8)
+    fit = Fit(np.random.default_rng(12), kernel.data, possible_edges(prior, order, 2))
+    begun = fit.layers.weights.copy()
+    fit.run(5, 0.0, 1.0)
+    assert np.array_equal(fit.layers.weights != begun, fit.possible)
+    chain = kernel.init(np.random.default_rng(13))
+    for _ in range(3):
+        chain, _ = kernel.step(np.random.default_rng(14), chain)
+    assert np.isfinite(kernel.draw(chain).scalars["log_prob"])
 
 
 def test_a_chain_begins_where_the_fit_ended_and_each_at_its_own():
@@ -112,8 +148,7 @@ def test_a_start_stops_when_its_time_is_up(monkeypatch):
         (lambda: GradientStart(n_hidden=0), "n_hidden of the start must be a whole number, at least 1"),
         (lambda: GradientStart(n_steps=1.5), "n_steps of the start must be a whole number"),
         (lambda: GradientStart(seconds=0), "seconds of the start must be positive"),
-        (lambda: kernel_with(observed=[0.0, 0.5]), "all observed nodes at order 0"),
-        (lambda: kernel_with(prior=CascadingBuffet(1.0, 1.0)), "is for a ChefsProcess"),
+        (lambda: kernel_with(observed=[0.0, 0.5]), "observed nodes that are all at order 0"),
         (lambda: kernel_with(max_hidden=3), "start has 40 hidden nodes where max_hidden is 3"),
         (lambda: kernel_with(start="gradient"), "start must be a Start, a GradientStart or None"),
         (lambda: kernel_with(moves=("edge", "jump")), "moves must be 'paper' or some of edge, birth"),

@@ -65,7 +65,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         progress: Whether to show progress; None for: on a terminal.
         moves: Which moves the chain makes, as for `NetworkKernel`; None for all.
         start: "empty" or None for no hidden unit; "gradient" for a network that each chain fits by stochastic gradient,
-            where all orders are 0 and the prior is a `ChefsProcess` (others start empty); or a network to start from.
+            where all orders are 0 (others start empty); or a network to start from.
         max_hidden: The largest number of hidden units.
         required: Edges (parent, child) among columns, by number or name, that every graph must have.
         forbidden: Edges among columns that no graph may have.
@@ -321,7 +321,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
             required=_by_number(self.required, names),
             forbidden=_by_number(self.forbidden, names),
             max_hidden=self.max_hidden,
-            start=self._start(prior, orders, len(z)),
+            start=self._start(orders, len(z)),
             keep_activations=self.keep_activations,
             **options,
         )
@@ -336,7 +336,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
             raise TypeError(f"prior must be a ChefsProcess, a buffet, {known} or None; found {shown(self.prior)}")
         return LEARNT[name](), Hyperpriors()
 
-    def _start(self, prior: Prior, orders: FloatArray, n_points: int) -> Start | GradientStart | None:
+    def _start(self, orders: FloatArray, n_points: int) -> Start | GradientStart | None:
         """Where each chain starts."""
         if not isinstance(self.start, str):
             return self.start
@@ -346,7 +346,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         if self.max_hidden is not None:
             _check_count("max_hidden", self.max_hidden, least=0)
             n_hidden = min(n_hidden, self.max_hidden)
-        if self.start == "empty" or orders.any() or n_hidden < 1 or not isinstance(prior, ChefsProcess):
+        if self.start == "empty" or orders.any() or n_hidden < 1:
             return None
         if self.minutes is None:
             return GradientStart(n_hidden)

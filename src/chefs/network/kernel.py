@@ -127,10 +127,8 @@ class NetworkKernel:
     def _check_fitted(self, start: GradientStart) -> None:
         if not isinstance(start, GradientStart):
             raise TypeError(f"start must be a Start, a GradientStart or None; found {shown(start)}")
-        if not isinstance(self.prior, ChefsProcess) or self.limits.high.any():
-            raise ValueError(
-                "a GradientStart is for a ChefsProcess with all observed nodes at order 0: give start=None"
-            )
+        if self.limits.high.any():
+            raise ValueError("a GradientStart is for observed nodes that are all at order 0: give start=None")
         if start.n_hidden > self.limits.max_hidden:
             raise ValueError(f"start has {start.n_hidden} hidden nodes where max_hidden is {self.limits.max_hidden}")
 
@@ -154,7 +152,9 @@ class NetworkKernel:
         from chefs._core.hamiltonian import slope_of
         from chefs._core.network import NEWBORN_LOG_MASS, NetworkState, draw_precisions, gram_of
 
-        start = self.start(checked_rng(rng), self.data) if isinstance(self.start, GradientStart) else self.start
+        start = (
+            self.start(checked_rng(rng), self.data, self.prior) if isinstance(self.start, GradientStart) else self.start
+        )
         graph = self.limits.state(checked_rng(rng), start.dag if start else None, self.prior)
         a = np.zeros((graph.order.size, len(self.data)))
         rho = np.ones(graph.order.size)

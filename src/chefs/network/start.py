@@ -1,9 +1,9 @@
 """Where a chain may start: a network fitted to the data by stochastic gradient.
 
-A chain converges to the same law from anywhere; from here, sooner. All units, on top of one another, are connected to
-all below. Walks from the top of the network to the bottom, shared by all points, estimate the density of a point,
-p(x) ≈ mean over walks of N(x; mean of the walk, 1/ρ), and its gradient flows back through the walks. Good in few
-dimensions; in many, few walks pass near a point and the fit stays coarse.
+A chain converges to the same law from anywhere; from here, sooner. All units are connected to all that the prior lets
+them: to all below, or, in layers, to those of the layers below. Walks from the top of the network to the bottom, shared
+by all points, estimate the density of a point, p(x) ≈ mean over walks of N(x; mean of the walk, 1/ρ), and its gradient
+flows back through the walks. Good in few dimensions; in many, few walks pass near a point and the fit stays coarse.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chefs.dag import Dag, FloatArray, shown
+from chefs._limits import Prior
+from chefs.buffets import ExtendedBuffet, IndianBuffet
+from chefs.dag import BoolArray, Dag, FloatArray, shown
+from chefs.prior import ChefsProcess
 
 Floats = NDArray[np.floating]  # single precision while fitting, double in a start
 
@@ -43,10 +46,40 @@ class Layers(NamedTuple):
     log_rho: Floats  # (H + D,)
 
 
-def random_layers(rng: np.random.Generator, n_hidden: int, n_observed: int) -> Layers:
-    """Weights from the prior, means in the middle, hidden units noisy and observed nodes precise."""
-    n = n_hidden + n_observed
-    weights = np.tril(rng.standard_normal((n, n_hidden)), -1)
+def orders_for(prior: Prior, n_hidden: int) -> FloatArray:
+    """Orders of the units of a start, the first on top: one above the other; for a cascade in two layers.
+
+    >>> from chefs.buffets import CascadingBuffet
+    >>> orders_for(ChefsProcess(), 3).tolist(), orders_for(CascadingBuffet(), 4).tolist()
+    ([0.75, 0.5, 0.25], [0.8125, 0.6875, 0.625, 0.5625])
+    """
+    if isinstance(prior, ChefsProcess):
+        return _between(0.0, 1.0, n_hidden)
+    if isinstance(prior, IndianBuffet):
+        return np.ones(n_hidden)  # its one layer
+    n_upper = n_hidden // 4
+    return np.concatenate([_between(0.75, 0.875, n_upper), _between(0.5, 0.75, n_hidden - n_upper)])
+
+
+def _between(low: float, high: float, n: int) -> FloatArray:
+    return high - (high - low) * np.arange(1, n + 1) / (n + 1)
+
+
+def possible_edges(prior: Prior, order: FloatArray, n_observed: int) -> BoolArray:
+    """(H + D, H): whether units, at these orders, may have an edge to unit or observed node, from unit."""
+    below = np.concatenate([order, np.zeros(n_observed)])
+    if isinstance(prior, ChefsProcess | IndianBuffet):
+        return order[None, :] > below[:, None]
+    layer, layer_below = (np.floor(-np.log2(1.0 - x)) for x in (order, below))
+    steps = layer[None, :] - layer_below[:, None]
+    return steps >= 1 if isinstance(prior, ExtendedBuffet) else steps == 1
+
+
+def random_layers(rng: np.random.Generator, possible: BoolArray) -> Layers:
+    """Weights from the prior where edges are possible, means in the middle, units noisy and observed nodes precise."""
+    n, n_hidden = possible.shape
+    n_observed = n - n_hidden
+    weights = rng.standard_normal((n, n_hidden)) * possible
     log_rho = np.concatenate([np.full(n_hidden, -1.0), np.full(n_observed, 3.0)])
     return Layers(*(x.astype(np.float32) for x in (weights, -0.5 * weights.sum(axis=1), log_rho)))
 
@@ -97,10 +130,10 @@ def paired_noise(rng: np.random.Generator, n_hidden: int) -> Floats:
 class Fit:
     """One run of Adam over the parameters, which can be stopped and gone on with."""
 
-    def __init__(self, rng: np.random.Generator, x: FloatArray, n_hidden: int) -> None:
+    def __init__(self, rng: np.random.Generator, x: FloatArray, possible: BoolArray) -> None:
         self.rng, self.seen = rng, (~np.isnan(x)).astype(np.float32)
         self.x = np.nan_to_num(x).astype(np.float32)
-        self.layers = random_layers(rng, n_hidden, x.shape[1])
+        self.possible, self.layers = possible, random_layers(rng, possible)
         self.first, self.second = ([np.zeros_like(p) for p in self.layers] for _ in range(2))
         self.n_done, self.value = 0, -math.inf
 
@@ -114,6 +147,7 @@ class Fit:
             chosen = self.rng.integers(n_points, size=min(BATCH, n_points))
             noise = paired_noise(self.rng, n_hidden)
             slope, value = gradient(self.layers, noise, self.x[chosen], self.seen[chosen], n_points)
+            slope.weights[~self.possible] = 0.0
             self.value = value if self.n_done == 1 else 0.99 * self.value + 0.01 * value
             rate = RATE * 0.1**progress
             for p, g, m, v in zip(self.layers, slope, self.first, self.second, strict=True):
@@ -156,18 +190,27 @@ class GradientStart:
         if not isinstance(self.seconds, int | float) or not self.seconds > 0:
             raise ValueError(f"seconds of the start must be positive; found {shown(self.seconds)}")
 
-    def __call__(self, rng: np.random.Generator, data: FloatArray) -> Start:
-        """A start from pre-activations of the observed nodes, a row a point; nan where missing."""
-        fits = [Fit(rng, data, self.n_hidden) for _ in range(self.n_tries)]
+    def __call__(self, rng: np.random.Generator, data: FloatArray, prior: Prior | None = None) -> Start:
+        """A start from pre-activations of the observed nodes, a row a point, nan where missing."""
+        order = orders_for(prior or ChefsProcess(), self.n_hidden)
+        possible = possible_edges(prior or ChefsProcess(), order, data.shape[1])
+        fits = [Fit(rng, data, possible) for _ in range(self.n_tries)]
         share = TRIAL / (1 - TRIAL + self.n_tries * TRIAL)  # of all steps that are made, those of one trial
         for fit in fits:
             fit.run(self.n_steps, 0.0, TRIAL, share * self.seconds)
         best = max(fits, key=lambda fit: fit.value)
         best.run(self.n_steps, TRIAL, 1.0, (1 - self.n_tries * share) * self.seconds)
-        return as_start(rng, Layers(*(p.astype(np.float64) for p in best.layers)), data)
+        return as_start(rng, Layers(*(p.astype(np.float64) for p in best.layers)), data, order, possible)
 
 
-def as_start(rng: np.random.Generator, layers: Layers, data: FloatArray, n_walks: int = 10_000) -> Start:
+def as_start(
+    rng: np.random.Generator,
+    layers: Layers,
+    data: FloatArray,
+    order: FloatArray,
+    possible: BoolArray,
+    n_walks: int = 10_000,
+) -> Start:
     """The fitted network with, for every point, a walk chosen in proportion to the density that it gives the point."""
     n_observed, n_hidden = data.shape[1], layers.weights.shape[1]
     a, means = walk(layers, rng.standard_normal((n_hidden, n_walks)))
@@ -178,9 +221,9 @@ def as_start(rng: np.random.Generator, layers: Layers, data: FloatArray, n_walks
         logs = log_weights(layers.log_rho[n_hidden:], means, x[part], seen[part])
         chosen[part] = (logs + rng.gumbel(size=logs.shape)).argmax(axis=1)
     edges = np.zeros((n_observed + n_hidden, n_observed + n_hidden), dtype=bool)
-    edges[n_observed:, :n_observed] = True
-    edges[n_observed:, n_observed:] = np.triu(np.ones((n_hidden, n_hidden)), 1)
-    order = np.concatenate([np.zeros(n_observed), 1.0 - np.arange(1, n_hidden + 1) / (n_hidden + 1)])
+    edges[n_observed:, :n_observed] = possible[n_hidden:].T
+    edges[n_observed:, n_observed:] = possible[:n_hidden].T
+    orders = np.concatenate([np.zeros(n_observed), order])
     rho = np.exp(np.concatenate([layers.log_rho[n_hidden:], layers.log_rho[:n_hidden]]))
     filled = np.where(np.isnan(data).T, means[:, chosen], data.T)
-    return Start(Dag(edges, order, n_observed), np.concatenate([filled, a[:, chosen]], dtype=np.float64), rho)
+    return Start(Dag(edges, orders, n_observed), np.concatenate([filled, a[:, chosen]], dtype=np.float64), rho)
