@@ -100,6 +100,7 @@ def test_a_warning_is_one_line(run, tmp_path):
 
 BAD = {
     "nothing.csv --out run": "neither a file nor one of ring, moons",
+    "single.csv --out run": "single.csv has one row, of which nothing can be learnt: give at least two",
     "data.csv --out full": "full exists and is not empty: choose another folder, or go on",
     "data.csv --out data.csv": "data.csv is a file: choose a folder",
     "data.csv --out data.csv/run": "data.csv is a file: choose a folder",
@@ -120,7 +121,6 @@ BAD = {
     "infinite.csv --out run": "column b of X has an infinite value",
     "constant.csv --out run": "column b of X has one value in all rows, so it has no scale: drop it",
     "hollow.csv --out run": "column b of X has no values at all: drop it",
-    "single.csv --out run": "minimum of 2 is required",
     "twice.csv --out run": "twice.csv has two columns named 'a': rename one",
 }
 

@@ -2,13 +2,14 @@
 
 import csv
 import json
+import time
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import chefs
-from chefs import SigmoidNetwork, datasets, tabular
+from chefs import SigmoidNetwork, cli_shared, datasets, tabular
 from chefs.network import predictive
 from tests.commands import SHORT, TABLE, contents
 
@@ -99,6 +100,22 @@ def test_a_data_set_is_scored_by_its_test_half(run):
     geyser = datasets.load("geyser")
     expected = SigmoidNetwork.load("run").score_samples(pd.DataFrame(geyser.test, columns=geyser.names))
     assert json.loads(run("score", "run", "geyser", "--json")[1])["log_density"] == expected.tolist()
+
+
+@pytest.mark.parametrize("call", ["score run data.csv", "impute run -o new.csv", "report run --test data.csv"])
+def test_compiling_is_announced_where_it_takes_a_while(run, model, monkeypatch, call):
+    called = []
+    slow = SigmoidNetwork.score_samples
+
+    def score_samples(model, rows, **options):
+        called.append(len(rows))
+        time.sleep(0.2 if len(called) == 1 else 0.0)
+        return slow(model, rows, **options)
+
+    monkeypatch.setattr(SigmoidNetwork, "score_samples", score_samples)
+    monkeypatch.setattr(cli_shared, "notice", lambda _, words, notice=cli_shared.notice: notice(0.01, words))
+    code, _, err = run(*call.split())
+    assert (code, err, called[0]) == (0, "compiling, this once: about twenty seconds ...\n", 1)
 
 
 def test_what_is_no_number_is_null_in_json(capsys):

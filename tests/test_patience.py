@@ -12,7 +12,7 @@ import pytest
 
 import chefs
 from chefs import Trace, sampling
-from chefs.patience import patient
+from chefs.patience import patient, plain
 from tests.runs import prior_kernel, same_draws
 
 
@@ -78,7 +78,10 @@ class Interrupting:
     def __init__(self, step):
         self.kernel, self.left, self.done = prior_kernel(), step, False
         self.n_observed, self.move_names = self.kernel.n_observed, self.kernel.move_names
-        self.init, self.draw = self.kernel.init, self.kernel.draw
+        self.draw = self.kernel.draw
+
+    def init(self, rng):
+        return self.kernel.init(rng)
 
     def step(self, rng, state):
         self.left, self.done = self.left - 1, False
@@ -101,6 +104,33 @@ def test_a_run_is_written_to_the_step_in_which_it_is_interrupted(tmp_path, step)
     assert same_draws(chefs.resume(tmp_path / "run", kernel=prior_kernel(), n_jobs=1, progress=False), whole)
     with pytest.raises(KeyboardInterrupt):  # without a folder too
         chefs.sample(np.random.default_rng(3), Interrupting(step), **options)
+
+
+class Starting(Interrupting):
+    """A kernel that is interrupted while it finds its start, as compiled code says it."""
+
+    def __init__(self, error):
+        super().__init__(1)
+        self.error = error
+
+    def init(self, rng):
+        try:
+            raise self.error
+        except BaseException as error:
+            raise SystemError("returned a result with an exception set") from error
+
+
+def test_compiled_code_that_is_interrupted_says_so(tmp_path):
+    options = {"draws": 9, "chains": 1, "n_jobs": 1, "progress": False}
+    with pytest.raises(KeyboardInterrupt):
+        chefs.sample(np.random.default_rng(3), Starting(KeyboardInterrupt()), checkpoint=tmp_path / "run", **options)
+    whole = chefs.sample(np.random.default_rng(3), prior_kernel(), **options)
+    assert same_draws(chefs.resume(tmp_path / "run", kernel=prior_kernel(), n_jobs=1, progress=False), whole)
+    for error in (ValueError(), SystemError()):  # what else goes wrong is not hidden
+        with pytest.raises(SystemError, match="exception set"):
+            chefs.sample(np.random.default_rng(3), Starting(error), **options)
+    with pytest.raises(SystemError), plain():
+        raise SystemError
 
 
 PROGRAM = """

@@ -52,6 +52,8 @@ def fit(
 
     heights = orders_of(orders)
     table = tabular.read(data)
+    if len(table.values) == 1:
+        raise ValueError(f"{data} has one row, of which nothing can be learnt: give at least two")
     check_folder(out, empty=True)
     required = edges_of("--require", require or (), table.columns)
     _check_above(required, heights, table.columns)
@@ -88,7 +90,7 @@ def resume(
     from chefs.sampling import resume as go_on
 
     if is_search(run):
-        return cli_search.go_on(run, minutes=minutes, draws=draws)
+        return cli_search.go_on(run, minutes=minutes, draws=draws, report=report, json=json)
     _check_longer(run, draws, minutes)
     with going_on(run):
         _compiled()

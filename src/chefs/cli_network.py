@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chefs.cli_shared import Json, Seed, names_of, opened, print_json
+from chefs.cli_shared import Json, Seed, compile_densities, names_of, opened, print_json
 
 if TYPE_CHECKING:
     from chefs.dag import FloatArray
@@ -57,6 +57,7 @@ def impute(
         raise ValueError(f"{run} does not hold the table that it has learnt from: give the rows with --data")
     if not np.isnan(table).any():
         raise ValueError(f"no number is missing in {data or 'the table that the run has learnt from'}")
+    compile_densities(model, table)
     filled = model.impute(rows, draws=draws, random_state=seed).mean
     missing = int(np.isnan(table).sum())
     words = f"{counted(missing, 'missing number')} in {np.isnan(table).any(axis=1).sum()} of {len(table)} rows"
@@ -76,14 +77,15 @@ def score(
     from chefs.dag import counted
 
     model = opened(run)
-    logs = model.score_samples(_rows(model, data), effort=effort, seed=seed)
+    rows = _rows(model, data)
+    compile_densities(model, rows)
+    logs = model.score_samples(rows, effort=effort, seed=seed)
     error = float(logs.std(ddof=1) / np.sqrt(len(logs))) if len(logs) > 1 else None
     facts = {"rows": len(logs), "mean": float(logs.mean()), "standard_error": error, "median": float(np.median(logs))}
     if json:
         return print_json({"run": run, "data": data, **facts, "log_density": logs.tolist()})
     within = "" if error is None else f" ± {error:.4f}"
-    rows = counted(len(logs), "row")
-    print(f"log density of {rows}: mean {facts['mean']:.4f}{within}, median {facts['median']:.4f}")
+    print(f"log density of {counted(len(logs), 'row')}: mean {facts['mean']:.4f}{within}, median {facts['median']:.4f}")
 
 
 def _rows(model: SigmoidNetwork, data: str) -> FloatArray:

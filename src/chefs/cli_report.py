@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from chefs.cli_shared import names_of, opened
+from chefs.cli_shared import compile_densities, names_of, opened
 
 PAGE = "report.html"
 ENDINGS = (".html", ".htm")
@@ -66,6 +66,7 @@ def _fit_writer(run: Path, test: str | None) -> Callable[[Path], Path]:
     unseen = None
     if test:
         unseen = tabular.matched(tabular.read(test, "test"), names_of(model), model.n_features_in_)
+        compile_densities(model, unseen)
     return partial(write, run, test=unseen)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from chefs.dag import FloatArray
     from chefs.network.estimator import SigmoidNetwork
 
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")]
@@ -126,13 +127,22 @@ def going_on(run: Path) -> Iterator[None]:
 
 @contextmanager
 def notice(seconds: float, words: str) -> Iterator[None]:
-    """Say what takes so long, where it does."""
+    """Say what takes so long, where it does; it may be interrupted."""
     from threading import Timer
+
+    from chefs.patience import plain
 
     timer = Timer(seconds, print, [words], {"file": sys.stderr})
     timer.daemon = True
     timer.start()
     try:
-        yield
+        with plain():
+            yield
     finally:
         timer.cancel()
+
+
+def compile_densities(model: SigmoidNetwork, rows: FloatArray) -> None:
+    """Have what densities and imputations need compiled, on the first of some rows; say so where it takes a while."""
+    with notice(5.0, "compiling, this once: about twenty seconds ..."):
+        model.score_samples(rows[:1])

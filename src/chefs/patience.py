@@ -44,3 +44,20 @@ def patient() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, usual)
     if asked:
         raise KeyboardInterrupt
+
+
+@contextmanager
+def plain() -> Iterator[None]:
+    """Raise KeyboardInterrupt where compiled code, interrupted as it built its result, has made a SystemError of it.
+
+    For what takes too long to wait for its end, and leaves nothing behind that is worth keeping.
+    """
+    try:
+        yield
+    except SystemError as error:
+        reason: BaseException | None = error
+        while reason is not None and not isinstance(reason, KeyboardInterrupt):
+            reason = reason.__cause__ or reason.__context__
+        if reason is None:
+            raise
+        raise KeyboardInterrupt from None

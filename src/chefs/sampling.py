@@ -25,7 +25,7 @@ from chefs import progress as notes
 from chefs.dag import checked_names, shown
 from chefs.draws import ChainDraws, Draw
 from chefs.kernels import Info, Kernel
-from chefs.patience import patient
+from chefs.patience import patient, plain
 from chefs.prior import checked_rng, positive
 from chefs.storage import RunError, Store, pack_arrays, unpack_arrays
 from chefs.tempering import TemperedKernel
@@ -478,7 +478,8 @@ def _standing(kernel: Kernel, rng: np.random.Generator, chain: int, store: Store
 def _start(kernel: Kernel, rng: np.random.Generator) -> Standing:
     tally = np.zeros((len(kernel.move_names), 2), dtype=np.int64)
     begin = time.monotonic()
-    state = kernel.init(rng)
+    with plain():
+        state = kernel.init(rng)
     return Standing(state, rng, 0, 0, 0, tally, time.monotonic() - begin)
 
 

@@ -79,10 +79,12 @@ def read_csv(path: Path) -> Numbers:
     rows = []
     for number, line in lines[named:]:
         cells = [_number(cell) for cell in line]
-        if None in cells:
-            raise ValueError(f"{path}, line {number}: {line[cells.index(None)]!r} is not a number: encode or drop it")
         if len(cells) != len(first):
             raise ValueError(f"{path}, line {number} has {len(cells)} cells where the first has {len(first)}")
+        if None in cells:
+            at = cells.index(None)
+            where = f"{path}, line {number}, column {' '.join(first[at].split()) if named else at + 1}"
+            raise ValueError(f"{where}: {line[at]!r} is not a number: encode or drop it")
         rows.append(cells)
     values = np.array(rows, dtype=np.float64).reshape(len(rows), len(first))
     return Numbers(values, _checked_names(path, first) if named else None)

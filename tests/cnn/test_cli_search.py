@@ -11,6 +11,7 @@ import pytest
 
 import chefs
 import chefs.storage
+from chefs import cli_search
 from chefs.cnn import Settings
 from chefs.experiments import architectures
 from tests.commands import contents
@@ -45,6 +46,35 @@ def test_resume_goes_on_as_was_asked_for(run, tmp_path):
     assert run("resume", "parts", "--draws", 4)[2] == (
         "chefs: --draws must be at least 5, what the search was started with; found 4\n"
     )
+
+
+def test_a_script_gets_its_answer_in_one_line(run, tmp_path):
+    begun = run("search", "--out", "run", *OPTIONS, "--draws", 2, "--json")
+    (tmp_path / "run" / "report.html").unlink()
+    longer = run("resume", "run", "--draws", 3, "--no-report", "--json")
+    for (code, out, err), draws, page in ((begun, 2, "run/report.html"), (longer, 3, None)):
+        assert (code, err, out.count("\n")) == (0, "", 1)
+        facts = json.loads(out)
+        assert (facts["run"], facts["data"], facts["draws"]) == ("run", "digits", [draws, draws])
+        assert 0 <= facts["scores"]["ensemble"]["accuracy"] <= 1 and facts["trainings"] >= facts["networks"] > 0
+        assert facts["report"] == page and facts["pictures"] == ["run/architectures.png", "run/architectures.svg"]
+    assert not (tmp_path / "run" / "report.html").exists()
+    assert json.loads(run("search", "--out", "none", *OPTIONS, "--minutes", 0, "--json")[1])["scores"] is None
+
+
+def test_compiling_comes_after_checking_and_is_announced(run, tmp_path, monkeypatch):
+    asked = []
+
+    def have_compiled(device):
+        asked.append((device, (tmp_path / "run").exists()))
+        time.sleep(0.2)
+
+    monkeypatch.setattr(architectures, "have_compiled", have_compiled)
+    monkeypatch.setattr(cli_search, "notice", lambda _, words, notice=cli_search.notice: notice(0.01, words))
+    assert run("search", "--out", "run", "--preset", "none")[0] == 2 and asked == []
+    code, _, err = run("search", "--out", "run", *OPTIONS, "--minutes", 0)
+    assert (code, err) == (0, "compiling, this once: about half a minute ...\n")
+    assert asked == [("cpu", False)]
 
 
 def test_what_cannot_be_continued(run, tmp_path):

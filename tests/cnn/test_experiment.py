@@ -37,9 +37,9 @@ def test_a_run_is_continued_and_its_numbers_are_those_of_its_trace(tmp_path):
     assert whole["n_draws"] == [9, 9]
     assert whole["scores"]["mean"]["accuracy"] == pytest.approx(trace.scalar("accuracy").mean(), abs=1e-3)
     assert whole["columns"]["depth"] == trace.scalar("depth").tolist()
-    for dag, example in zip(
-        [architectures.trace_dag(trace, e["draw"]) for e in whole["examples"]], whole["examples"], strict=True
-    ):
+    assert [one["draw"] for one in whole["picked"]] == list(range(18))  # all there are, where they are few
+    for example in [*whole["examples"], *whole["picked"]]:
+        dag = architectures.trace_dag(trace, example["draw"])
         assert chefs.Dag.from_json(example["dag"]).n_hidden + 2 == whole["columns"]["nodes"][example["draw"]]
         assert reached(dag) == chefs.Dag.from_json(example["dag"])
     assert parts["minutes"] > 0 and parts["trainings"] >= whole["trainings"]

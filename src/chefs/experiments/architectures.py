@@ -14,6 +14,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ import numpy as np
 import chefs
 from chefs.cnn.plan import reached
 from chefs.cnn.training import Settings
-from chefs.dag import Dag
+from chefs.dag import Dag, counted
 from chefs.images import NAMES, load
 from chefs.storage import RunError
 
@@ -66,6 +67,7 @@ def run(
     seed: int = 0,
     minutes: float | None = None,
     progress: bool | None = None,
+    compiled: Callable[[], None] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Start or continue the run in the folder `out`, as long as `minutes` allow, and summarise what is there.
@@ -80,6 +82,7 @@ def run(
         seed: Seed of the chains and of the trainings.
         minutes: When to stop at the latest; None for when all draws are made.
         progress: Whether to show progress; None for: on a terminal.
+        compiled: Called when nothing is wrong and before time is taken, to compile what the run will need.
         options: For `ArchitectureSearch`.
 
     Returns:
@@ -91,7 +94,10 @@ def run(
     chains, draws = chains or usual[0], draws or usual[1]
     warmup = WARMUP[preset] if data != "digits" else 0
     asked = _asked(search, preset=preset, data=data, chains=chains, seed=seed)
-    begin, before = time.monotonic(), _earlier(out, asked)
+    before = _earlier(out, asked)
+    if compiled is not None:
+        compiled()
+    begin = time.monotonic()
     search.networks.stop_at = math.inf if minutes is None else begin + 60 * minutes
     try:
         if (out / "run" / "run").exists():
@@ -115,6 +121,16 @@ def run(
     _replace(out / "architectures.json", json.dumps(numbers).encode() + b"\n")
     _replace(out / "report.md", report(numbers).encode())
     return numbers
+
+
+def have_compiled(device: str) -> None:
+    """Train a few small networks for one step: what is compiled for it is kept on disk where that is possible."""
+    from chefs.cnn.search import ArchitectureSearch
+
+    rng, images = np.random.default_rng(0), load("digits")
+    few = images._replace(train_x=images.train_x[:64], train_y=images.train_y[:64])
+    search = ArchitectureSearch.default(few, device=device, settings=Settings(n_steps=1), max_hidden=2)
+    search.step(rng, search.init(rng))
 
 
 def _asked(search: ArchitectureSearch, **names: Any) -> dict[str, Any]:
@@ -240,10 +256,11 @@ def _three(columns: dict[str, np.ndarray]) -> list[int]:
 def report(numbers: dict[str, Any]) -> str:
     """The summary as Markdown."""
     n = sum(numbers["n_draws"])
+    chains = counted(numbers["chains"], "chain")
     head = [
         f"# Architectures: {numbers['data']}, preset {numbers['preset']}",
         "",
-        f"{n} of {numbers['chains'] * numbers['draws']} draws in {numbers['chains']} chains, seed {numbers['seed']}, "
+        f"{n} of {numbers['chains'] * numbers['draws']} draws in {chains}, seed {numbers['seed']}, "
         f"{numbers['device']}; {numbers['trainings']} networks trained in {numbers['rounds']} rounds, "
         f"{numbers['minutes']:.1f} minutes; chefs {numbers['version']}.",
     ]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from chefs._limits import Prior
 from chefs.buffets import ExtendedBuffet, IndianBuffet
 from chefs.dag import BoolArray, Dag, FloatArray, shown
+from chefs.patience import patient
 from chefs.prior import ChefsProcess
 
 Floats = NDArray[np.floating]  # single precision while fitting, double in a start
@@ -146,7 +147,8 @@ class Fit:
             self.n_done += 1
             chosen = self.rng.integers(n_points, size=min(BATCH, n_points))
             noise = paired_noise(self.rng, n_hidden)
-            slope, value = gradient(self.layers, noise, self.x[chosen], self.seen[chosen], n_points)
+            with patient():  # Ctrl-C in the midst of compiled code would crash it
+                slope, value = gradient(self.layers, noise, self.x[chosen], self.seen[chosen], n_points)
             slope.weights[~self.possible] = 0.0
             self.value = value if self.n_done == 1 else 0.99 * self.value + 0.01 * value
             rate = RATE * 0.1**progress
