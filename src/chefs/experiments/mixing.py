@@ -222,8 +222,9 @@ def summary(results: list[dict[str, Any]]) -> str:
         ends = [run["curve"][-1][1:3] for result in group for run in result["runs"]]
         spread = f" ± {ratios.std(ddof=1):.2f}" if len(ratios) > 1 else ""
         size = "{:.0f} | {:.0f}".format(*np.median(ends, axis=0)) if ends else "- | -"
+        time_given = f"{group[0]['chains']} × {group[0]['seconds'][-1]:.0f}" if ends else "-"
         lines.append(
-            f"| {name} | {variant} | {len(group)} | {group[0]['chains']} × {group[0]['seconds'][-1]:.0f} "
+            f"| {name} | {variant} | {len(group)} | {time_given} "
             f"| {np.mean([r['distance'][-1] for r in group]):.4f} | {ratios.mean():.2f}{spread} "
             f"| {', '.join(f'{r:.2f}' for r in ratios)} | {size} | {agreement(group)} | {arms_of(group)} |"
         )
