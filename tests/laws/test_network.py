@@ -202,7 +202,7 @@ def test_what_no_birth_can_make_no_death_undoes():
 
 
 def test_masses_are_learned_in_warm_up_and_kept_after_it():
-    """Units take their masses along when others die; newborn ones are heavy."""
+    """Only newborn units have another mass than one that was learned."""
     rng = np.random.default_rng(68)
     start = GradientStart(n_hidden=4, n_steps=20)
     kernel = NetworkKernel(ChefsProcess(), [0.0, 0.0], rng.normal(size=(60, 2)), start=start, n_births=20)
@@ -220,6 +220,25 @@ def test_masses_are_learned_in_warm_up_and_kept_after_it():
         sizes.add(n)
         assert kept.issuperset(chain.network.log_mass[:n])
     assert len(sizes) > 1
+
+
+def test_units_take_their_masses_along_when_others_die():
+    """Births and deaths alone: who is still there has its activations, and with them its mass."""
+    rng = np.random.default_rng(69)
+    start = GradientStart(n_hidden=6, n_steps=1)
+    kernel = NetworkKernel(ChefsProcess(), [0.0, 0.0], rng.normal(size=(40, 2)), start=start, moves=("edge",))
+    state, n_deaths = kernel.init(rng).network, 0
+    for _ in range(100):
+        learn.edge_moves(rng, state, 1)  # a unit with one child may die
+        n = int(state.graph.size[N_ACTIVE])
+        state.log_mass[:n] = rng.normal(size=n)
+        before = dict(zip(state.a[2:n, 0], state.log_mass[2:n], strict=True))
+        state = learn.birth_moves(rng, state, 40, False)[0]
+        now = int(state.graph.size[N_ACTIVE])
+        n_deaths += len(before.keys() - set(state.a[2:now, 0]))
+        for a, mass in zip(state.a[2:now, 0], state.log_mass[2:now], strict=True):
+            assert mass == before.get(a, NEWBORN_LOG_MASS)
+    assert n_deaths > 2
 
 
 def test_every_draw_has_weights_of_its_own():
