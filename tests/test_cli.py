@@ -178,7 +178,7 @@ def test_ctrl_c_waits_for_compiled_code(run, monkeypatch):
 
 
 def test_the_installed_command_and_its_exit_codes(tmp_path):
-    command = [sys.executable, "-c", "from chefs.cli import main; main()", "prior", "--draws", "5"]
+    command = [sys.executable, "-m", "chefs", "prior", "--draws", "5"]
     good = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert good.returncode == 0
     assert "mean edges" in good.stdout

@@ -83,6 +83,25 @@ def test_fits_are_kept_and_not_made_again(tmp_path, small, monkeypatch):
     assert "CIBP" in paths[0].read_text()  # results of other runs stay in the table
 
 
+def test_fits_made_with_other_settings_are_kept_but_not_in_silence(tmp_path, monkeypatch):
+    monkeypatch.setattr(table, "result_of", lambda job: pytest.fail(f"made {job.file} again"))
+    files = {}
+    for seed in range(2):
+        made = result("geyser", "icp", seed, 1.2) | {"options": {"start": "empty"}}
+        files[tmp_path / f"geyser-icp-{seed}.json"] = json.dumps(made | {"minutes": 1.0 + seed})
+    for path, text in files.items():
+        path.write_text(text)
+    said = []
+    table.run(tmp_path, ["geyser"], ["icp"], [], seeds=2, chains=4, minutes=2.0, say=said.append, start="empty")
+    assert len(said) == 1 and said[0].startswith("1 of the fits") and "geyser-icp-0.json" in said[0]
+    for changed in ({"chains": 3}, {"n_sets": 5}, {"start": "gradient"}):
+        said.clear()
+        asked = {"seeds": 2, "chains": 4, "minutes": 2.0, "start": "empty"} | changed
+        table.run(tmp_path, ["geyser"], ["icp"], [], say=said.append, **asked)
+        assert said[0].startswith("2 of the fits"), changed
+    assert all(path.read_text() == text for path, text in files.items())
+
+
 def test_hyperparameters_are_learnt_under_every_prior(small):
     for prior in table.PRIORS:
         found = table.result_of(table.Job("geyser", prior, 0, 1.0, 1, 2, {"draws": 20, "warmup": 1, "start": "empty"}))

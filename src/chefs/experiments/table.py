@@ -59,6 +59,14 @@ class Job:
         """The name of the result."""
         return f"{self.data}-{self.model}-{self.seed}.json"
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the model is told, as a result keeps it."""
+        told: dict[str, Any] = {"minutes": self.minutes, "sets": self.n_sets}
+        if self.model in PRIORS:
+            told |= {"chains": self.chains, "options": {key: str(value) for key, value in self.options.items()}}
+        return told
+
 
 def run(
     out: Path,
@@ -103,7 +111,7 @@ def run(
     if minutes is not None:
         positive("minutes", minutes)
     made_folder(out)
-    found = {path.name for path, _ in results_in(out)}
+    found = {path.name: result for path, result in results_in(out)}
     if "flow" in others and not alternatives.has_flow():
         say(f"no flow in the table: {alternatives.NEEDS_ZUKO}")
         others = [name for name in others if name != "flow"]
@@ -115,6 +123,12 @@ def run(
         for model in (*priors, *others)
         if seed < (rivals if model in ("cibp", "ecibp") else seeds)
     ]
+    differing = [job.file for job in jobs if job.file in found and not job.settings.items() <= found[job.file].items()]
+    if differing:
+        say(
+            f"{len(differing)} of the fits that are there were made with other settings and stay as they are, such as "
+            f"{differing[0]}: delete them, or choose another folder, to have them made again"
+        )
     failed = list(_made([job for job in jobs if job.file not in found], out, n_jobs, say))
     paths = write_table(out, [result for _, result in results_in(out)])
     if failed:
@@ -160,10 +174,9 @@ def result_of(job: Job) -> dict[str, Any]:
         "data": job.data,
         "model": job.model,
         "seed": job.seed,
-        "minutes": job.minutes,
+        **job.settings,
         "rows": len(table.train),
         "columns": len(table.names),
-        "sets": job.n_sets,
         "floor": alternatives.FLOOR,
         "versions": versions(job.model),
     }
@@ -177,7 +190,6 @@ def result_of(job: Job) -> dict[str, Any]:
             progress=False,
             **job.options,
         ).fit(table.train)
-        result |= {"chains": job.chains, "options": {key: str(value) for key, value in job.options.items()}}
         spent = time.monotonic() - begin, time.process_time() - processor
         result |= {"network": about(model), "measures": _of_network(rng, job, table, model)}
     else:
