@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chefs._core import walks
+from chefs._core import annealing, walks
 from chefs.network import predictive
 from chefs.network.tables import Scale
 from tests.mutants import mutant
@@ -148,8 +148,8 @@ def test_new_rows_weigh_the_networks_by_what_they_say_of_them():
 
 
 def test_wrong_imputations_are_caught(monkeypatch):
-    unweighted = mutant("walks", ("if luck[t, r] * total < weight:", "if r == 0:"))
-    monkeypatch.setattr(walks, "given_afresh", unweighted.given_afresh)
+    unweighted = mutant("annealing", ("if luck[t, r] * total < weight:", "if r == 0:"))
+    monkeypatch.setattr(annealing, "given_afresh", unweighted.given_afresh)
     check_caught(ranks(two_networks(11)[:1], n=600))
 
 
@@ -196,9 +196,9 @@ def test_values_imputed_for_different_rows_are_independent(monkeypatch):
     check(twins())
 
     def shared(rng, net, points, powers, n_runs):
-        return walks.given(net, points, powers, *predictive._noise(rng, 3, (n_runs, powers.size - 1), len(points)))
+        return annealing.given(net, points, powers, *predictive._noise(rng, 3, (n_runs, powers.size - 1), len(points)))
 
-    monkeypatch.setattr(walks, "given_afresh", shared)
+    monkeypatch.setattr(annealing, "given_afresh", shared)
     check_caught(twins())
 
 

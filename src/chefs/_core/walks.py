@@ -1,4 +1,4 @@
-"""Walks down a network with given weights: densities of points, and what is hidden or missing given what is seen.
+"""Walks down a network with given weights, which estimate the density of points.
 
 A walk draws every node that is not seen, a = mean + noise/√ρ, and multiplies the densities of those that are seen: the
 mean of that weight over walks is unbiased for p(seen | network). All noise comes from the caller, so that every point
@@ -12,9 +12,6 @@ import numpy as np
 
 from chefs._core.jit import jit
 from chefs._core.network import sigmoid
-
-N_LEAPFROGS = 3
-SMALLEST_STEP = 0.1  # of a trajectory, in units of the expected scale; the largest is 1
 
 
 class Network(NamedTuple):
@@ -116,141 +113,3 @@ def log_mean_weights(net, points, noise):
     for t in range(n_points):
         top[t] += math.log(total[t] / noise.shape[0]) if total[t] > 0.0 else 0.0
     return top
-
-
-@jit
-def slope(net, place):
-    """∂ log-likelihood / ∂ noise of every node that is not seen, at the end of a walk: from the bottom up."""
-    n = net.sequence.size
-    pull, slopes = np.zeros(n), np.zeros(n)  # pull: the derivative by u
-    for p in range(n - 1, -1, -1):
-        i = net.sequence[p]
-        if place.seen[i]:
-            push = net.rho[i] * (place.a[i] - place.mean[i])  # the derivative by the mean
-        else:
-            push = pull[i] * place.u[i] * (1.0 - place.u[i])
-            slopes[i] = push * net.sd[i]
-        for e in range(net.start[i], net.start[i + 1]):
-            pull[net.parent[e]] += net.weight[e] * push
-    return slopes
-
-
-@jit
-def stiffness(net, place):
-    """A rough curvature of the log-likelihood along the noise of each node: depends on what is seen, not on the walk.
-
-    K_i = ρ_i where i is seen, else E[u'²] Σ_c W_c² K_c with E[u'²] ≈ 1/(16 (1 + sd)); along the noise it is K_i/ρ_i.
-    """
-    n = net.sequence.size
-    below, stiff = np.zeros(n), np.zeros(n)
-    for p in range(n - 1, -1, -1):
-        i = net.sequence[p]
-        if place.seen[i]:
-            here = net.rho[i]
-        else:
-            here = below[i] / (16.0 * (1.0 + net.sd[i]))
-            stiff[i] = here / net.rho[i]
-        for e in range(net.start[i], net.start[i + 1]):
-            below[net.parent[e]] += net.weight[e] ** 2 * here
-    return stiff
-
-
-@jit
-def trajectory(net, place, row, noise, log_likelihood, power, kick, chance):
-    """A Hamiltonian move of the noise under N(0, I) · likelihood^power. Returns the log-likelihood at its end.
-
-    Ratio: exp(−ΔH), H = ½ noise² − power · log-likelihood + ½ pᵀ M⁻¹ p, M = 1 + power · stiffness. `kick` is N(0, I),
-    `chance` two uniforms: for the step size and for the acceptance.
-    """
-    log_likelihood_of(net, place, row, noise)
-    mass = 1.0 + power * stiffness(net, place)
-    step = SMALLEST_STEP ** chance[0]
-    momentum, new = kick * np.sqrt(mass), noise.copy()
-    energy = power * log_likelihood - 0.5 * np.dot(noise, noise) - 0.5 * np.dot(kick, kick)
-    reached = log_likelihood
-    for _ in range(N_LEAPFROGS):
-        momentum += 0.5 * step * (power * slope(net, place) - new)
-        new += step * momentum / mass
-        reached = log_likelihood_of(net, place, row, new)
-        momentum += 0.5 * step * (power * slope(net, place) - new)
-    end = power * reached - 0.5 * np.dot(new, new) - 0.5 * np.dot(momentum, momentum / mass)
-    if math.log(1.0 - chance[1]) < end - energy:
-        noise[:] = new
-        return reached
-    return log_likelihood
-
-
-@jit
-def redraw(net, place, row, noise, log_likelihood, power, fresh, chance):
-    """The noise of one node drawn afresh, as for a unit that selects. Ratio: (likelihood ratio)^power."""
-    node = min(int(chance[0] * noise.size), noise.size - 1)
-    old = noise[node]
-    noise[node] = fresh
-    reached = log_likelihood_of(net, place, row, noise)
-    if math.log(1.0 - chance[1]) < power * (reached - log_likelihood):
-        return reached
-    noise[node] = old
-    return log_likelihood
-
-
-@jit
-def anneal(net, place, row, powers, noise, chance):
-    """Annealed importance sampling of a row, (1, columns): from a free walk to walks that meet what is seen.
-
-    Returns log w = Σ_j (β_j+1 − β_j) log L(noise_j), with moves under N(0, I) L^β_j between; `powers` 0 = β_0 < … < β_T
-    = 1. With T = 1 it is a plain walk. `noise` is (T, n + 1), `chance` (T, 4); `place` ends at a walk of that weight.
-    """
-    at = noise[0, :-1].copy()
-    log_likelihood = log_likelihood_of(net, place, row, at)
-    total = 0.0
-    for j in range(1, powers.size):
-        total += (powers[j] - powers[j - 1]) * log_likelihood
-        if j < powers.size - 1:
-            kick, luck = noise[j], chance[j]
-            log_likelihood = trajectory(net, place, row, at, log_likelihood, powers[j], kick[:-1], luck[:2])
-            log_likelihood = redraw(net, place, row, at, log_likelihood, powers[j], kick[-1], luck[2:])
-    log_likelihood_of(net, place, row, at)
-    return total
-
-
-@jit
-def given(net, points, powers, noise, chance, luck):
-    """For each point several annealed walks: their log mean weight, one of them drawn by weight, and their mean output.
-
-    `noise` is (runs, T, n + 1), `chance` (runs, T, 4), `luck` (points, runs): all points meet the same walks.
-    """
-    n_points, n_runs, n = points.shape[0], noise.shape[0], net.sequence.size
-    log_mean, drawn, outputs = np.empty(n_points), np.empty((n_points, n)), np.zeros((n_points, n))
-    log_weights, ends = np.empty(n_runs), np.empty((n_runs, n))
-    place = new_place(net)
-    for t in range(n_points):
-        for r in range(n_runs):
-            log_weights[r] = anneal(net, place, points[t : t + 1], powers, noise[r], chance[r])
-            ends[r] = place.a
-        top = log_weights.max()
-        total, chosen = 0.0, 0
-        for r in range(n_runs):
-            weight = math.exp(log_weights[r] - top) if top > -math.inf else 1.0
-            total += weight
-            if luck[t, r] * total < weight:  # each is kept with its share of the weight so far
-                chosen = r
-            for i in range(n):
-                outputs[t, i] += weight * sigmoid(ends[r, i])
-        log_mean[t] = top + math.log(total / n_runs)
-        drawn[t] = ends[chosen]
-        outputs[t] /= total
-    return log_mean, drawn, outputs
-
-
-@jit
-def given_afresh(rng, net, points, powers, n_runs):
-    """`given` with walks of its own for each point, so that what is drawn for different points is independent."""
-    n_points, n_steps, n = points.shape[0], powers.size - 1, net.sequence.size
-    log_mean, drawn, outputs = np.empty(n_points), np.empty((n_points, n)), np.zeros((n_points, n))
-    for t in range(n_points):
-        noise, chance = rng.standard_normal((n_runs, n_steps, n + 1)), rng.random((n_runs, n_steps, 4))
-        luck = rng.random((1, n_runs))
-        log_mean[t : t + 1], drawn[t : t + 1], outputs[t : t + 1] = given(
-            net, points[t : t + 1], powers, noise, chance, luck
-        )
-    return log_mean, drawn, outputs

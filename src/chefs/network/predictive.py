@@ -92,7 +92,8 @@ def fantasies(rng: np.random.Generator, trace: Trace, n: int) -> FloatArray:
 
 def log_density(trace: Trace, z: FloatArray, method: Method, times: int, seed: int, n_jobs: int | None) -> FloatArray:
     """Log of the mean over draws of estimates of p(z | draw), missing entries left out; `times` the usual effort."""
-    from chefs._core.walks import given, log_mean_weights
+    from chefs._core.annealing import given
+    from chefs._core.walks import log_mean_weights
 
     effort = DENSITY[checked_method(method, trace.n_observed)].times(times)
     nets = networks(trace, spread(trace, effort.n_draws))
@@ -110,7 +111,7 @@ def log_density(trace: Trace, z: FloatArray, method: Method, times: int, seed: i
 
 def mean_outputs(trace: Trace, number: int, z: FloatArray) -> FloatArray:
     """(rows, hidden units): mean outputs given each row, in the network of one draw."""
-    from chefs._core.walks import given
+    from chefs._core.annealing import given
 
     (net,) = networks(trace, [number])
     effort = CONDITIONAL[checked_method("auto", trace.n_observed)]
@@ -123,7 +124,7 @@ def imputations(
     rng: np.random.Generator, trace: Trace, z: FloatArray, n: int, method: Method, new: bool, n_jobs: int | None
 ) -> FloatArray:
     """(n, rows, columns): draws of the missing entries of rows, and of all else; new rows weigh the networks."""
-    from chefs._core.walks import given_afresh
+    from chefs._core.annealing import given_afresh
 
     effort = CONDITIONAL[checked_method(method, trace.n_observed)]
     numbers = spread(trace, max(n, LEAST_WEIGHED) if new else n)
@@ -157,7 +158,7 @@ def _each(work, nets: list[Network], rng: np.random.Generator, n_jobs: int | Non
 
 def _noise(rng: np.random.Generator, n: int, shape: tuple[int, int], n_points: int) -> tuple[FloatArray, ...]:
     """What `given` takes, for a network of n nodes and a shape of (walks, temperatures)."""
-    return rng.standard_normal((*shape, n + 1)), rng.random((*shape, 4)), rng.random((n_points, shape[0]))
+    return rng.standard_normal((*shape, n + 1, 1)), rng.random((*shape, 4, 1)), rng.random((n_points, shape[0]))
 
 
 def log_mean(logs: FloatArray) -> FloatArray:
