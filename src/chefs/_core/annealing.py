@@ -1,7 +1,7 @@
 """Annealed walks down a network: densities in many dimensions, and what is hidden or missing given what is seen.
 
 A plain walk (`walks`) seldom passes near a point of many dimensions. Here its noise is moved, temperature by
-temperature, from the prior to the posterior given what is seen. Points go down the network in blocks, a row of the block
+temperature, from the prior to the posterior given what is seen. Points go down the network in blocks, a row of a block
 for each node: sums over parents are sums of rows, which are vectorised. A point meets the same walks in any block.
 """
 
