@@ -1,0 +1,53 @@
+"""What the mixing experiment measures, on points whose measures are known."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from chefs import Draw, datasets
+from chefs.experiments import mixing
+from tests.networks import one_unit, posterior
+
+
+def test_points_drawn_again_carry_the_noise_of_one_more_sample():
+    """Two samples differ by the noise of both; a sample of a sample from a third by that of three: √1.5 times."""
+    found = [mixing.without_chains("moons", variant, 5) for variant in ("truth", "bootstrap")]
+    assert [result["variant"] for result in found] == ["truth", "bootstrap"]
+    assert found[0]["baseline"] == pytest.approx(found[1]["baseline"])
+    assert 0.7 < found[0]["ratio"][0] < 1.4
+    assert 1.1 < found[1]["ratio"][0] < 1.35
+    lines = mixing.summary(found).splitlines()
+    assert len(lines) == 4 and "| moons | bootstrap | 1 | - |" in lines[3]
+
+
+def test_arms_of_the_pinwheel():
+    """Equal masses; turned by half the angle between two arms, or drawn evenly, points lie between them."""
+    points = datasets.load("pinwheel", 0).train
+    *masses, off = mixing.arms(points)
+    assert np.allclose(masses, 0.2, atol=0.04) and off < 0.02
+    angle = np.pi / 5
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    assert mixing.arms(0.5 + (points - 0.5) @ turn.T)[5] > 0.9
+    even = np.random.default_rng(0).uniform(0, 1, (5000, 2))
+    assert mixing.arms(even)[5] == pytest.approx(0.3, abs=0.03)
+
+
+def test_fantasies_are_those_of_the_second_half():
+    made = [(1.0, np.zeros((4, 2)))] + [(when, np.full((2, 2), when)) for when in (2.0, 3.0, 4.0, 5.0)]
+    assert set(mixing.pooled_up_to(made, 5.0)[:, 0]) == {3.0, 4.0, 5.0}
+    assert set(mixing.pooled_up_to(made, 3.0)[:, 0]) == {2.0, 3.0}
+    assert mixing.pooled_up_to(made, 1.5).tolist() == made[0][1].tolist()  # nothing but the start yet
+    assert mixing.pooled_up_to(made, 0.5).shape == (0, 2)
+
+
+def test_held_out_density_is_that_of_the_network():
+    rng = np.random.default_rng(1)
+    test = rng.normal(size=(mixing.N_SCORED, 2))
+    numbers = {"bias": np.array([0.3, -0.2]), "precision": np.array([2.0, 0.5])}
+    none = np.empty(0, dtype=np.int32)
+    alone = Draw(np.zeros(2), none, none, {}, numbers, {"weight": np.empty(0)})
+    truth = stats.norm.logpdf(test, numbers["bias"], numbers["precision"] ** -0.5).sum(axis=1).mean()
+    assert mixing.held_out(rng, alone, test) == pytest.approx(truth)
+    draw = one_unit(rng, 2)
+    truth = np.mean([posterior(draw, row)[0] for row in test])
+    assert mixing.held_out(rng, draw, test) == pytest.approx(truth, abs=0.05)
