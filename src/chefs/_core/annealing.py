@@ -164,7 +164,7 @@ def anneal(net, block, powers, noise, chance):
     stiff = stiffness(net, block)
     at = np.zeros(stiff.shape) + noise[0, :-1]
     walk_down(net, block, at)
-    log_likelihood, total = block.log_likelihood.copy(), np.zeros(stiff.shape[1])
+    log_likelihood, total = block.log_likelihood.copy(), np.zeros_like(block.log_likelihood)
     for j in range(1, powers.size):
         total += (powers[j] - powers[j - 1]) * log_likelihood
         if j < powers.size - 1:
