@@ -31,7 +31,9 @@ def test_densities_integrate_to_one_and_are_those_of_the_draws(name, monkeypatch
     density = np.exp(model.log_density(GRID))
     assert density.sum() * CELL == pytest.approx(1.0, abs=0.01)
     # The mean of 1/p over draws, where p is not tiny, is the area of that region: a wrong scale would show.
-    at_draws = np.exp(model.log_density(model.sample(rng, 5000)))
+    points = model.sample(rng, 5000)
+    noisy = points if name == "flow" else alternatives.with_noise(rng, points)  # whose density it is
+    at_draws = np.exp(model.log_density(noisy))
     area = (density > 0.05).sum() * CELL
     weights = np.where(at_draws > 0.05, 1 / at_draws, 0.0)
     assert abs(weights.mean() - area) < 5 * weights.std() / math.sqrt(len(weights)) + 0.02 * area
@@ -55,16 +57,31 @@ def test_no_peak_is_narrower_than_the_floor():
     assert kernel.chosen["bandwidth"] == pytest.approx(FLOOR)
     highest = stats.multivariate_normal(np.zeros(2), FLOOR**2).logpdf(np.zeros(2))
     assert kernel.log_density(np.zeros((1, 2)))[0] == pytest.approx(highest)
+    # Points are drawn without the noise.
+    assert np.abs(kernel.sample(rng, 50)).max() == 0.0
+    points = mixture.sample(rng, 2000)
+    assert points[:, 0].std() < 0.2 * FLOOR and points[:, 1].std() == pytest.approx(1.0, abs=0.15)
 
 
 def test_the_flow_learns_an_atom_no_sharper_than_the_floor(monkeypatch):
     pytest.importorskip("zuko", reason="the flow needs zuko: pip install 'chefs[compare]'")
     rng = np.random.default_rng(3)
     atom = np.stack([np.zeros(400), rng.normal(size=400)], axis=1)
-    monkeypatch.setattr(alternatives, "MOST_PASSES", 60)
+    monkeypatch.setattr(alternatives, "MOST_PASSES", 200)
     flow = alternatives.fit("flow", rng, atom)
     spread = flow.sample(rng, 2000)[:, 0].std()
     assert 0.6 * FLOOR < spread < 2.5 * FLOOR
+
+
+def test_the_flow_knows_points_far_out(monkeypatch):
+    """Beyond five standard deviations: one in ten at 7, whose density a normal tail would put at e^−25."""
+    pytest.importorskip("zuko", reason="the flow needs zuko: pip install 'chefs[compare]'")
+    rng = np.random.default_rng(10)
+    far = rng.random(800) < 0.1
+    monkeypatch.setattr(alternatives, "MOST_PASSES", 200)
+    flow = alternatives.fit("flow", rng, np.where(far, 7.0, 0.0)[:, None] + 0.2 * rng.normal(size=(800, 1)))
+    assert flow.log_density(np.array([[7.0]]))[0] > -4.0
+    assert 0.02 < (flow.sample(rng, 2000) > 6.0).mean() < 0.3
 
 
 def test_the_floor_of_a_network_is_a_convolution():

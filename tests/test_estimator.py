@@ -14,7 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import chefs
-from chefs import ChefsProcess, SigmoidNetwork
+from chefs import ChefsProcess, SigmoidNetwork, Trace
+from chefs.draws import ChainDraws
 from chefs.network import predictive
 from chefs.network.kernel import NetworkKernel
 from chefs.network.start import GradientStart
@@ -206,6 +207,26 @@ def test_fantasies_use_every_draw_and_chain():
     right.node["bias"][:2] += 50
     points = model_of([left, right], [0.0, 0.0], [1.0, 1.0]).sample(100, random_state=0)
     assert (points[:, 0] < 0).sum() == 50
+
+
+def test_chains_count_alike_however_many_draws_they_have(monkeypatch):
+    """One chain of 30 draws of a network on the left, one of 2 on the right, one that has none yet."""
+    monkeypatch.setitem(predictive.DENSITY, "walks", predictive.Effort(100, 200, 1))
+    rng = np.random.default_rng(3)
+    left, right = one_unit(rng, 2), one_unit(rng, 2)
+    left.node["bias"][:2] -= 50
+    right.node["bias"][:2] += 50
+    model, alone = model_of([left, right], [0.0, 0.0], [1.0, 1.0]), model_of([right], [0.0, 0.0], [1.0, 1.0])
+    model.trace_ = Trace([ChainDraws.from_draws(2, draws) for draws in ([left] * 30, [], [right] * 2)])
+    points = model.sample(101, random_state=0)
+    assert (points[:, 0] < 0).sum() in (50, 51)
+    assert 10 < (points[:50, 0] < 0).sum() < 40  # in random sequence
+    numbers = predictive.spread(model.trace_, 10)
+    assert (numbers < 30).sum() == 5 and set(numbers[5:]) == {30, 31}
+    assert predictive.spread(model.trace_, 1).shape == (1,)
+    density = alone.score_samples(points[points[:, 0] > 0]) - model.score_samples(points[points[:, 0] > 0])
+    np.testing.assert_allclose(density, np.log(2), atol=0.2)
+    assert model.impute(np.array([[50.0, np.nan], [-50.0, np.nan]]), draws=8, random_state=0).draws.shape == (8, 2, 2)
 
 
 def test_features_are_those_of_the_most_frequent_structure():

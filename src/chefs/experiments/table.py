@@ -10,6 +10,7 @@ import json
 import math
 import os
 import platform
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +41,7 @@ RIVAL_SEEDS = 3
 N_SCORED, N_DOUBLED = 300, 60
 MINUTES_FLAT, MINUTES_BEYOND = 2.0, 4.0  # of one fit in two dimensions, and in more
 NEEDED = ("data", "model", "seed", "minutes", "measures")  # in every result
+STARVED = 0.9  # share of its minutes that a fit must have had a processor for
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +163,19 @@ def _attempt(job: Job, out: Path) -> tuple[str, bool]:
         return f"{job.file}: {type(error).__name__}: {' '.join(str(error).split())}", True
     write_whole(out / job.file, json.dumps(result, indent=1) + "\n")
     measures = result["measures"][job.data]
-    ratio, score = measures["diagonal"]["ratio"], measures["log_likelihood"]["mean"]
-    return f"{job.file}: ratio {ratio:.2f}, log-likelihood {score:.3f}", False
+    ratio, score = measures["diagonal"]["ratio"], float(measures["log_likelihood"]["mean"])
+    starved = f"; it had a processor for {share_of_time(result):.0%} of its time only" if is_starved(result) else ""
+    return f"{job.file}: ratio {ratio:.2f}, log-likelihood {score:.3f}{starved}", False
+
+
+def share_of_time(result: dict[str, Any]) -> float:
+    """Processor time of a fit over its minutes, which are those of a clock."""
+    return result["processor_seconds"] / (60 * result["minutes"])
+
+
+def is_starved(result: dict[str, Any]) -> bool:
+    """Whether a network had clearly less processor time than minutes: other work was going on."""
+    return result["model"] in PRIORS and "draws" not in result.get("options", {}) and share_of_time(result) < STARVED
 
 
 def result_of(job: Job) -> dict[str, Any]:
@@ -263,6 +276,7 @@ def measured(
         "mean": float(logs.mean()),
         "sd": float(logs.std(ddof=1)),
         "median": float(np.median(logs)),
+        "each": [round(float(one), 4) for one in logs],
         "doubled": {
             "points": len(again),
             "mean": [float(some.mean()) for some in (logs[: len(again)], again)],
@@ -290,12 +304,12 @@ def mean_and_sd(values: ArrayLike) -> list[float]:
 
 
 def about(model: SigmoidNetwork) -> dict[str, Any]:
-    """How large the networks are, and whether the chains agree (R-hat and effective sizes)."""
+    """How large the networks are, in the mean over chains, and whether chains agree (R-hat and effective sizes)."""
     trace = model.trace_
     found: dict[str, Any] = {
         "draws": [len(chain) for chain in trace.chains],
-        "hidden": mean_and_sd(trace.n_hidden),
-        "edges": mean_and_sd(trace.n_edges),
+        "hidden": mean_and_sd([chain.dags.n_hidden.mean() for chain in trace.chains]),
+        "edges": mean_and_sd([chain.dags.n_edges.mean() for chain in trace.chains]),
         "hyperparameters": {
             name: mean_and_sd(trace.scalar(name)) for name in ("alpha", "gamma", "phi") if name in _scalars(trace)
         },
@@ -324,18 +338,21 @@ def versions(model: str) -> dict[str, str]:
 
 
 def finite(value: Any) -> Any:
-    """The same with None for numbers that JSON does not know."""
+    """The same with "-inf" for that, and None for other numbers that JSON does not know."""
     if isinstance(value, dict):
         return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list):
         return [finite(entry) for entry in value]
+    if isinstance(value, float) and value == -math.inf:
+        return "-inf"
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def results_in(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
-    """The results in a folder, each with its file."""
-    found = []
-    for path in sorted(folder.glob("*.json")):
+    """The results in a folder, each with its file; other files are left alone."""
+    found, models = [], "|".join((*PRIORS, *alternatives.ALTERNATIVES))
+    ours = re.compile(rf"({'|'.join(DATASETS)})-({models})-\d+\.json")
+    for path in sorted(path for path in folder.glob("*.json") if ours.fullmatch(path.name)):
         try:
             result = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator
 
 from chefs import datasets
-from chefs.experiments.table_report import (
+from chefs.experiments.table_values import (
     MODELS,
     PAPER,
     Results,

@@ -1,4 +1,4 @@
-"""The table of the paper's first experiment from the results of fits: Markdown, CSV, a picture, and what it says."""
+"""The table of the paper's first experiment from the results of fits: Markdown, CSV, and a picture."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import numpy as np
 
 from chefs import datasets
 from chefs.experiments import rendered
-from chefs.experiments.table import DATASETS, N_DOUBLED, N_SCORED, write_whole
-
-Results = list[dict[str, Any]]
-
-PAPER = {  # distance as a ratio to the baseline, in the order of datasets.list(); computed from the paper's Table 1
-    "icp": (1.29, 2.48, 1.25, 3.14, 1.38, 1.25, 1.28, 1.15, 1.07),
-    "cibp": (1.58, 3.40, 1.59, 5.32, 1.38, 1.33, 1.39, 1.32, 1.20),
-    "ecibp": (1.34, 3.26, 1.57, 5.00, 1.36, 1.26, 1.36, 1.16, 1.14),
-}
-PAPER_BASELINE = (0.0312, 0.0138, 0.0436, 0.0234, 0.1930, 0.3059, 0.1079, 0.1299, 0.3387)
-MODELS = {
-    "icp": "ICP",
-    "ecibp": "ECIBP",
-    "cibp": "CIBP",
-    "mixture": "Gaussian mixture",
-    "kernel": "kernel density",
-    "flow": "spline flow",
-}
-TITLES = {"moons": "two moons"}
+from chefs.experiments.table import DATASETS, N_DOUBLED, N_SCORED, PRIORS, write_whole
+from chefs.experiments.table_statements import statements
+from chefs.experiments.table_values import (
+    MODELS,
+    PAPER,
+    PAPER_BASELINE,
+    Results,
+    baseline,
+    baselines,
+    columns,
+    corrected,
+    distance,
+    doubled,
+    in_table,
+    ratio,
+    score,
+    title_of,
+    values,
+)
 
 
 def write_table(out: Path, results: Results) -> list[Path]:
@@ -44,60 +44,6 @@ def write_table(out: Path, results: Results) -> list[Path]:
     for suffix, content in contents.items():
         write_whole(out / f"table1.{suffix}", content)
     return [out / f"table1.{suffix}" for suffix in contents]
-
-
-def columns(results: Results) -> list[str]:
-    """What was measured: data sets in the order of the paper, then those with fewer columns or rows."""
-    found = {part for result in results for part in result["measures"]}
-    known = [*DATASETS[:-1], *(f"{name} without traps" for name in DATASETS), DATASETS[-1]]
-    return sorted(found, key=lambda name: (known.index(name) if name in known else len(known), name))
-
-
-def values(results: Results, part: str, model: str, of: Callable[[dict[str, Any]], float | None]) -> dict[int, float]:
-    """One number of every split for a model, by seed."""
-    found = {}
-    for result in results:
-        if result["model"] == model and part in result["measures"]:
-            value = of(result["measures"][part])
-            found[result["seed"]] = math.nan if value is None else value
-    return found
-
-
-def ratio(kernel: str) -> Callable[[dict[str, Any]], float]:
-    """Distance over baseline."""
-    return lambda measures: measures[kernel]["ratio"]
-
-
-def distance(kernel: str) -> Callable[[dict[str, Any]], float]:
-    """Distance as it is."""
-    return lambda measures: measures[kernel]["distance"][0]
-
-
-def corrected(kernel: str) -> Callable[[dict[str, Any]], float]:
-    """Corrected distance."""
-    return lambda measures: measures[kernel]["corrected"][0]
-
-
-def baseline(kernel: str) -> Callable[[dict[str, Any]], float]:
-    """Distance of the training from the test half."""
-    return lambda measures: measures[kernel]["baseline_distance"][0]
-
-
-def score(name: str) -> Callable[[dict[str, Any]], float]:
-    """A log-likelihood."""
-    return lambda measures: measures["log_likelihood"][name]
-
-
-def doubled(measures: dict[str, Any]) -> float | None:
-    """How much the mean log-likelihood gains by twice the effort."""
-    once, twice = measures["log_likelihood"]["doubled"]["mean"]
-    return None if once is None or twice is None else twice - once
-
-
-def in_table(results: Results, parts: Sequence[str] | None = None) -> list[str]:
-    """Models that there are results of, for some data sets or at all, in the order of rows."""
-    found = {r["model"] for r in results if parts is None or not r["measures"].keys().isdisjoint(parts)}
-    return [model for model in MODELS if model in found]
 
 
 def cell(numbers: Iterable[float], digits: int = 2) -> str:
@@ -116,10 +62,14 @@ def grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def model_grid(
-    results: Results, parts: list[str], of: Callable[[dict[str, Any]], float | None], digits: int = 2
+    results: Results,
+    parts: list[str],
+    of: Callable[[dict[str, Any]], float | None],
+    digits: int = 2,
+    among: Iterable[str] = MODELS,
 ) -> str:
     """A row for each model, a column for each data set."""
-    models = [model for model in in_table(results, parts) if of is not doubled or model in PAPER]
+    models = [model for model in in_table(results, parts) if model in among]
     rows = [[MODELS[m], *(cell(values(results, p, m, of).values(), digits) for p in parts)] for m in models]
     return grid(["", *map(title_of, parts)], rows)
 
@@ -127,11 +77,6 @@ def model_grid(
 def _printed(numbers: Sequence[float], part: str, digits: int = 2) -> str:
     """What the paper has for a data set, if anything."""
     return f"{numbers[datasets.list().index(part)]:.{digits}f}" if part in datasets.list() else ""
-
-
-def title_of(part: str) -> str:
-    """What a data set is called in the table."""
-    return TITLES.get(part, part)
 
 
 def ratio_grid(results: Results, parts: list[str]) -> str:
@@ -145,19 +90,22 @@ def ratio_grid(results: Results, parts: list[str]) -> str:
 
 def distance_grid(results: Results, parts: list[str], kernel: str) -> str:
     """Distances and baselines as they are."""
-    rows = [["baseline", *(cell(_baselines(results, part, kernel), 4) for part in parts)]]
+    rows = [["baseline", *(cell(baselines(results, part, kernel), 4) for part in parts)]]
     if kernel == "diagonal" and any(part in datasets.list() for part in parts):
         rows.append(["baseline, paper", *(_printed(PAPER_BASELINE, part, 4) for part in parts)])
     table = model_grid(results, parts, distance(kernel), 4)
     return table + "".join("| " + " | ".join(row) + " |\n" for row in rows)
 
 
-def _baselines(results: Results, part: str, kernel: str) -> list[float]:
-    """The baseline of every split, which is the same for all models."""
-    found: dict[int, float] = {}
-    for model in in_table(results):
-        found |= values(results, part, model, baseline(kernel))
-    return list(found.values())
+def corrected_grid(results: Results, parts: list[str], kernel: str) -> str:
+    """Corrected distances, and those of the training half: a mean of what is cut at zero is above it for equal laws."""
+    found = [
+        {seed: one for model in in_table(results) for seed, one in values(results, part, model, of).items()}
+        for part in parts
+        for of in (corrected(kernel, "baseline_"),)
+    ]
+    row = ["training half", *(cell(by_seed.values(), 3) for by_seed in found)]
+    return model_grid(results, parts, corrected(kernel), 3) + "| " + " | ".join(row) + " |\n"
 
 
 def markdown(results: Results) -> str:
@@ -183,16 +131,18 @@ def markdown(results: Results) -> str:
             "And with full covariance:\n",
             distance_grid(results, parts, "full"),
             "Distance corrected for the size of the samples, diagonal kernel:\n",
-            model_grid(results, parts, corrected("diagonal"), 3),
+            corrected_grid(results, parts, "diagonal"),
             "And with full covariance:\n",
-            model_grid(results, parts, corrected("full"), 3),
+            corrected_grid(results, parts, "full"),
             f"## Held-out log-likelihood{title}\n",
             "Mean over test points, in nats:\n",
             model_grid(results, parts, score("mean")),
             "Median:\n",
             model_grid(results, parts, score("median")),
             "What doubling the effort added to the mean (a network's density is estimated, from below):\n",
-            model_grid(results, parts, doubled, 3),
+            model_grid(results, parts, doubled("mean"), 3, PRIORS),
+            "And to the median:\n",
+            model_grid(results, parts, doubled("median"), 3, PRIORS),
         ]
     text += [
         "## What this says\n",
@@ -212,83 +162,18 @@ Three priors of one belief network, and what people would use instead, on nine d
 
 - Distance: the mean over {sets} sets of fantasy points, as many as test points, of their Hellinger distance from the
   test half, by the estimator of `chefs.metrics`. Baseline: that of the training half. The paper names no estimator, so
-  only ratios to its own baseline can be compared.
+  only ratios to its own baseline can be compared. Points of the mixture and of the kernels are drawn without the noise
+  that follows; the flow's have it.
 - Log-likelihood: of standardised test points with noise of standard deviation {floor} in every column, the same for all
   models, all of which are densities of points with that noise: it is added to a network's observed variances and to the
-  mixture's covariances, it is the least bandwidth of the kernels, and the flow is trained on such points. Of all test
-  points up to four dimensions; beyond, of {scored}, and {doubled} of them once more at twice the effort.
+  mixture's covariances, it is the least bandwidth of the kernels, and the flow is trained on such points: on four
+  fifths of them, the rest says when to stop. Of all test points up to four dimensions; beyond, of {scored}, and
+  {doubled} of them once more at twice the effort.
+- Networks: chains that take turns on one core, each from a network that it fits by stochastic gradient in at most a
+  third of its time; the first half of the time is warm-up, and all chains count alike. Minutes are those of a clock.
 - The rivals may have fewer splits: what is said below is over the splits that all models compared have.
 - Without traps: of the networks the other columns were integrated out; the alternatives were fitted again.
 """
-
-
-def statements(results: Results) -> list[str]:
-    """Who wins where, computed from the results."""
-    return [*_against_paper(results), *_in_order(results), *_winners(results)]
-
-
-def _against_paper(results: Results) -> list[str]:
-    """Whether the networks are closer to the data than the paper's, on each data set."""
-    lines = []
-    for model in ("icp", "ecibp", "cibp"):
-        printed = dict(zip(datasets.list(), PAPER[model], strict=True))
-        found = {part: values(results, part, model, ratio("diagonal")) for part in datasets.list()}
-        ours = {part: float(np.mean(list(by_seed.values()))) for part, by_seed in found.items() if by_seed}
-        if ours:
-            below = [part for part, value in ours.items() if value < printed[part]]
-            above = [
-                f"{title_of(part)} ({ours[part]:.2f}, paper {printed[part]:.2f})" for part in ours if part not in below
-            ]
-            line = f"{MODELS[model]}: ratio below the paper's on {len(below)} of {len(ours)} data sets"
-            lines.append(line + (f"; not on {', '.join(above)}." if above else "."))
-    return lines
-
-
-def _in_order(results: Results) -> list[str]:
-    """Whether ICP ≤ ECIBP ≤ CIBP, over the splits that all three have."""
-    holds, fails = [], []
-    for part in columns(results):
-        found = {model: values(results, part, model, ratio("diagonal")) for model in ("icp", "ecibp", "cibp")}
-        means = list(over_common_splits(found).values())
-        if len(means) == 3:
-            text = f"{title_of(part)} ({', '.join(f'{mean:.2f}' for mean in means)})"
-            (holds if means[0] <= means[1] <= means[2] else fails).append(text)
-    if not holds and not fails:
-        return []
-    return [
-        "The order ICP ≤ ECIBP ≤ CIBP of ratios, over splits that all three have, "
-        f"holds on {', '.join(holds) or 'none'}; it does not on {', '.join(fails) or 'none'}."
-    ]
-
-
-def _winners(results: Results) -> list[str]:
-    """For each data set the best model by every measure, and where the ICP stands."""
-    measures = (
-        ("ratio, diagonal", ratio("diagonal"), 1),
-        ("ratio, full", ratio("full"), 1),
-        ("mean log-likelihood", score("mean"), -1),
-        ("median log-likelihood", score("median"), -1),
-    )
-    lines = []
-    for part in columns(results):
-        models, texts = in_table(results, [part]), []
-        for title, of, sign in measures:
-            known = over_common_splits({model: values(results, part, model, of) for model in models})
-            ranked = sorted(known, key=lambda model: sign * known[model])
-            if len(ranked) > 1:
-                behind = "icp" in known and ranked[0] != "icp"
-                place = f", ICP is number {ranked.index('icp') + 1} ({known['icp']:.2f})" if behind else ""
-                texts.append(f"{title}: {MODELS[ranked[0]]} ({known[ranked[0]]:.2f}){place}")
-        if texts:
-            lines.append(f"{title_of(part)}: best of {len(models)} by {'; '.join(texts)}.")
-    return lines
-
-
-def over_common_splits(found: dict[str, dict[int, float]]) -> dict[str, float]:
-    """The mean for each model over the splits that all of them have; nothing where there is none such."""
-    seeds = set.intersection(*(set(by_seed) for by_seed in found.values()))
-    means = {model: float(np.mean([by_seed[seed] for seed in seeds])) for model, by_seed in found.items() if seeds}
-    return {model: mean for model, mean in means.items() if not math.isnan(mean)}
 
 
 def fits(results: Results) -> str:
@@ -303,6 +188,7 @@ def fits(results: Results) -> str:
         "hidden units",
         "edges",
         "largest R-hat",
+        "options",
     ]
     rows = []
     for data in dict.fromkeys(r["data"] for r in sorted(results, key=lambda r: _place(r["data"]))):
@@ -321,6 +207,7 @@ def fits(results: Results) -> str:
                         _span(n["hidden"][0] for n in networks),
                         _span(n["edges"][0] for n in networks),
                         _span(max(_known(n["rhat"].values()), default=math.nan) for n in networks if "rhat" in n),
+                        "; ".join(sorted({_told(r["options"]) for r in group if r.get("options")})),
                     ]
                 )
     return grid(head, rows)
@@ -328,6 +215,10 @@ def fits(results: Results) -> str:
 
 def _place(data: str) -> int:
     return DATASETS.index(data) if data in DATASETS else len(DATASETS)
+
+
+def _told(options: dict[str, str]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in sorted(options.items()))
 
 
 def _known(numbers: Iterable[float | None]) -> list[float]:
@@ -359,7 +250,7 @@ def as_csv(results: Results) -> str:
         measures[f"baseline_{kernel}"] = baseline(kernel)
     for name in ("mean", "median"):
         measures[f"log_likelihood_{name}"] = score(name)
-    measures["log_likelihood_gain_by_doubling"] = doubled
+    measures["log_likelihood_gain_by_doubling"] = doubled("mean")
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     titles = [f"{name}{suffix}" for name in measures for suffix in ("", "_sd")]

@@ -53,8 +53,15 @@ def checked_method(method: str, n_dimensions: int) -> Literal["walks", "annealed
 
 
 def spread(trace: Trace, n: int) -> IntArray:
-    """Numbers of `n` draws spread evenly over all chains; all of them where there are fewer."""
-    return np.unique(np.linspace(0, len(trace) - 1, min(n, len(trace))).round().astype(np.int64))
+    """Numbers of `n` draws, equally many of each chain and spread evenly over it; where it has fewer, some come again.
+
+    Chains count alike however many draws they have: where minutes end a run, those with small networks have more.
+    """
+    lengths = np.array([len(chain) for chain in trace.chains])
+    firsts, lengths = (np.cumsum(lengths) - lengths)[lengths > 0], lengths[lengths > 0]
+    chain, place = np.divmod((np.arange(n) + 0.5) / n * len(lengths), 1.0)
+    chain = chain.astype(np.int64)
+    return firsts[chain] + (place * lengths[chain]).astype(np.int64)
 
 
 def networks(trace: Trace, numbers: Iterable[int]) -> list[Network]:
@@ -75,11 +82,18 @@ def networks(trace: Trace, numbers: Iterable[int]) -> list[Network]:
 
 
 def fantasies(rng: np.random.Generator, trace: Trace, n: int) -> FloatArray:
-    """`n` points on the scale of z, each from a draw of the posterior; no draw is used twice before all are once."""
+    """`n` points on the scale of z, each from a draw of the posterior, equally many from each chain.
+
+    No draw is used twice before all of its chain are once.
+    """
     from chefs._core.walks import log_likelihood_of, new_place
 
-    rounds = -(-n // len(trace))
-    numbers = np.concatenate([rng.permutation(len(trace)) for _ in range(rounds)])[:n]
+    lengths = [len(chain) for chain in trace.chains if len(chain)]
+    share, rest = divmod(n, len(lengths))
+    shares = share + (rng.permutation(len(lengths)) < rest)
+    firsts = np.cumsum([0, *lengths[:-1]])  # chains without draws have no numbers
+    parts = [first + _each_once(rng, *of) for first, *of in zip(firsts, lengths, shares, strict=True)]
+    numbers = rng.permutation(np.concatenate(parts))
     points, nothing = np.empty((n, trace.n_observed)), np.full((1, trace.n_observed), np.nan)
     for draw in np.unique(numbers):
         (net,) = networks(trace, [draw])
@@ -90,6 +104,11 @@ def fantasies(rng: np.random.Generator, trace: Trace, n: int) -> FloatArray:
     return points
 
 
+def _each_once(rng: np.random.Generator, length: int, n: int) -> IntArray:
+    """`n` numbers below `length` in random sequence, none twice before all are once."""
+    return np.concatenate([rng.permutation(length) for _ in range(-(-n // length))] or [np.empty(0, np.int64)])[:n]
+
+
 def log_density(trace: Trace, z: FloatArray, method: Method, times: int, seed: int, n_jobs: int | None) -> FloatArray:
     """Log of the mean over draws of estimates of p(z | draw), missing entries left out; `times` the usual effort."""
     from chefs._core.annealing import given
@@ -97,14 +116,12 @@ def log_density(trace: Trace, z: FloatArray, method: Method, times: int, seed: i
 
     effort = DENSITY[checked_method(method, trace.n_observed)].times(times)
     nets = networks(trace, spread(trace, effort.n_draws))
-    # A short trace has fewer networks than there should be: each is given more walks instead.
-    n_walks = -(-effort.n_draws * effort.n_walks // len(nets))
 
     def one(net: Network, rng: np.random.Generator) -> FloatArray:
         n = net.sequence.size
         if effort.n_temperatures == 1:
-            return log_mean_weights(net, z, rng.standard_normal((n_walks, n)))
-        return given(net, z, effort.powers, *_noise(rng, n, (n_walks, effort.n_temperatures), len(z)))[0]
+            return log_mean_weights(net, z, rng.standard_normal((effort.n_walks, n)))
+        return given(net, z, effort.powers, *_noise(rng, n, (effort.n_walks, effort.n_temperatures), len(z)))[0]
 
     return log_mean(np.array(_each(one, nets, np.random.default_rng(seed), n_jobs)))
 
@@ -128,8 +145,6 @@ def imputations(
 
     effort = CONDITIONAL[checked_method(method, trace.n_observed)]
     numbers = spread(trace, max(n, LEAST_WEIGHED) if new else n)
-    numbers = np.tile(numbers, -(-n // len(numbers)))  # a short trace has to be gone through more than once
-    numbers = numbers if new else numbers[:n]
 
     def one(net: Network, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         log_seen, drawn, _ = given_afresh(rng, net, z, effort.powers, effort.n_walks)

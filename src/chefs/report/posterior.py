@@ -10,7 +10,7 @@ from chefs.report.chart import Panel
 from chefs.report.graph import Edge, drawn, picker, steady
 from chefs.report.markup import Markup, joined, table, tag
 from chefs.report.run import Run
-from chefs.report.structures import LEAST_SHARE, MOST_COMPARED, Common, Draw, common, draws_of, most_frequent
+from chefs.report.structures import LEAST_SHARE, Common, Draw, common, compared, draws_of, most_frequent
 from chefs.report.words import count, listed, number, percent
 from chefs.trace import Trace
 
@@ -175,7 +175,7 @@ def _draw_graph(draw: Draw, shared: Common, names: list[str], room: float = 860.
 
 def _frequent(ranked: list[tuple[Draw, float]], shared: Common, run: Run) -> Markup:
     """The most probable structures, or that no structure is seen twice."""
-    n_draws = min(len(run.trace), MOST_COMPARED)
+    n_draws = len(compared(run.trace))
     if len(ranked) == n_draws > 1:
         words = f"All {n_draws} draws have different structures: none is probable by itself. "
         picture = _scroll(_draw_graph(ranked[0][0], shared, run.names))

@@ -61,13 +61,18 @@ def draw_at(trace: Trace, number: int) -> Draw:
 
 
 def draws_of(trace: Trace, n: int) -> Iterator[Draw]:
-    """`n` draws spread evenly over all chains."""
-    return (draw_at(trace, int(number)) for number in spread(trace, n))
+    """At most `n` draws, spread evenly over each chain and as many of each, where it has so many."""
+    return (draw_at(trace, int(number)) for number in np.unique(spread(trace, n)))
+
+
+def compared(trace: Trace) -> IntArray:
+    """Numbers of the draws whose structures are compared."""
+    return np.unique(spread(trace, MOST_COMPARED))
 
 
 def most_frequent(trace: Trace) -> list[tuple[Draw, float]]:
     """Structures, most frequent first, with their shares; each as its draw of highest density."""
-    numbers = spread(trace, MOST_COMPARED)
+    numbers = compared(trace)
     dags = [draw_at(trace, int(number)).dag for number in numbers]
     thinned = _thinned(trace, numbers)
     return [(draw_at(trace, int(numbers[draw])), share) for draw, share in thinned._structures(dags)]
