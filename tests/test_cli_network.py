@@ -102,17 +102,24 @@ def test_a_data_set_is_scored_by_its_test_half(run):
     assert json.loads(run("score", "run", "geyser", "--json")[1])["log_density"] == expected.tolist()
 
 
-@pytest.mark.parametrize("call", ["score run data.csv", "impute run -o new.csv", "report run --test data.csv"])
-def test_compiling_is_announced_where_it_takes_a_while(run, model, monkeypatch, call):
+@pytest.mark.parametrize(
+    ("call", "method"),
+    [
+        ("score run data.csv", "score_samples"),
+        ("impute run -o new.csv", "impute"),
+        ("report run --test data.csv", "score_samples"),
+    ],
+)
+def test_compiling_is_announced_where_it_takes_a_while(run, model, monkeypatch, call, method):
     called = []
-    slow = SigmoidNetwork.score_samples
+    real = getattr(SigmoidNetwork, method)
 
-    def score_samples(model, rows, **options):
-        called.append(len(rows))
+    def slow(model, rows, **options):
+        called.append(0 if rows is None else len(rows))
         time.sleep(0.2 if len(called) == 1 else 0.0)
-        return slow(model, rows, **options)
+        return real(model, rows, **options)
 
-    monkeypatch.setattr(SigmoidNetwork, "score_samples", score_samples)
+    monkeypatch.setattr(SigmoidNetwork, method, slow)
     monkeypatch.setattr(cli_shared, "notice", lambda _, words, notice=cli_shared.notice: notice(0.01, words))
     code, _, err = run(*call.split())
     assert (code, err, called[0]) == (0, "compiling, this once: about twenty seconds ...\n", 1)

@@ -315,6 +315,8 @@ def test_tempered_chains_swap_and_the_coldest_is_drawn_from(tmp_path):
         0 < stats["moves"][f"swap {pair}"]["accepted"] <= stats["moves"][f"swap {pair}"]["made"] for pair in (0, 1)
     )
     assert {"edge", "birth", "hamiltonian"} <= set(stats["moves"])
+    times = [move["seconds"] for move in stats["moves"].values()]
+    assert min(times) > 0 and sum(times) < stats["seconds"]
     assert (
         np.isfinite(model.score_samples(holes)).all() and np.isfinite(model.impute(draws=3, random_state=0).mean).all()
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chefs.cli_shared import Json, Seed, compile_densities, names_of, opened, print_json
+from chefs.cli_shared import Json, Seed, compile_densities, compile_imputations, names_of, opened, print_json
 
 if TYPE_CHECKING:
     from chefs.dag import FloatArray
@@ -57,7 +57,7 @@ def impute(
         raise ValueError(f"{run} does not hold the table that it has learnt from: give the rows with --data")
     if not np.isnan(table).any():
         raise ValueError(f"no number is missing in {data or 'the table that the run has learnt from'}")
-    compile_densities(model, table)
+    compile_imputations(model)
     filled = model.impute(rows, draws=draws, random_state=seed).mean
     missing = int(np.isnan(table).sum())
     words = f"{counted(missing, 'missing number')} in {np.isnan(table).any(axis=1).sum()} of {len(table)} rows"

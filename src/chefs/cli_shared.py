@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -143,6 +144,12 @@ def notice(seconds: float, words: str) -> Iterator[None]:
 
 
 def compile_densities(model: SigmoidNetwork, rows: FloatArray) -> None:
-    """Have what densities and imputations need compiled, on the first of some rows; say so where it takes a while."""
+    """Have what densities need compiled, on the first of some rows; say so where it takes a while."""
     with notice(5.0, "compiling, this once: about twenty seconds ..."):
         model.score_samples(rows[:1])
+
+
+def compile_imputations(model: SigmoidNetwork) -> None:
+    """Have what imputations need compiled, on a row of which nothing is seen."""
+    with notice(5.0, "compiling, this once: about twenty seconds ..."):
+        model.impute([[math.nan] * model.n_features_in_], draws=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -87,17 +88,20 @@ class TemperedKernel:
         return TemperedState(copies, self.powers.copy(), zeros, zeros.copy(), 0, True)
 
     def step(self, rng: np.random.Generator, state: TemperedState) -> tuple[TemperedState, Info]:
-        """One step of every copy, then the swaps of every other pair."""
+        """One step of every copy, then the swaps of every other pair; moves are timed over all copies."""
         n = len(state.copies)
         copies = []
-        tally = np.zeros((0, 2), dtype=np.int64)
+        tally, seconds = np.zeros((0, 2), dtype=np.int64), None
         for power, copy in zip(state.powers, state.copies, strict=True):
             moved, info = self.kernel.with_power(float(power)).step(rng, copy)
             tally = info.tally if not copies else tally
+            if info.seconds is not None:
+                seconds = info.seconds if seconds is None else seconds + info.seconds
             copies.append(moved)
-        swaps = np.zeros((n - 1, 2), dtype=np.int64)
+        swaps, swapping = np.zeros((n - 1, 2), dtype=np.int64), np.zeros(n - 1)
         rejected, tried = state.rejected.copy(), state.tried.copy()
         for a in range(state.steps % 2, n - 1, 2):
+            begin = time.perf_counter()
             log_ratio = self.swap_log_ratio(state.powers[a], copies[a], state.powers[a + 1], copies[a + 1])
             swaps[a, 0] = 1
             tried[a] += 1
@@ -105,10 +109,11 @@ class TemperedKernel:
             if np.log1p(-rng.random()) < log_ratio:
                 copies[a], copies[a + 1] = self._swapped(copies[a], copies[a + 1])
                 swaps[a, 1] = 1
+            swapping[a] = time.perf_counter() - begin
         new = TemperedState(tuple(copies), state.powers, rejected, tried, state.steps + 1, state.adapting)
         if state.adapting and _round_ends(new.steps):
             new = new._replace(powers=spaced_anew(new), rejected=np.zeros(n - 1), tried=np.zeros(n - 1))
-        return new, Info(np.concatenate([tally, swaps]))
+        return new, Info(np.concatenate([tally, swaps]), None if seconds is None else np.append(seconds, swapping))
 
     def swap_log_ratio(self, power: float, copy: Any, hotter_power: float, hotter: Any) -> float:
         """(β_a − β_b)(L_b − L_a), or the F of `log_tempered`."""

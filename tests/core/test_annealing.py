@@ -109,5 +109,8 @@ def test_a_point_meets_the_same_walks_in_any_block():
         alone = annealing.given(net, points[t : t + 1], powers, noise, chance, luck[t : t + 1])
         for one, all_of_them in zip(alone, together, strict=True):
             np.testing.assert_allclose(one[0], all_of_them[t], rtol=1e-10)
+    afresh = annealing.given_afresh(rng, net, points, powers, 2)
+    assert all(np.isfinite(part).all() for part in afresh) and len(np.unique(afresh[1][:, 4])) == n
+    np.testing.assert_array_equal(afresh[1][:, :3][~np.isnan(points)], points[~np.isnan(points)])
     other = annealing.given(net, points[:1], powers, noise, np.ascontiguousarray(chance[:, ::-1]), luck[:1])
     assert abs(other[0][0] - together[0][0]) > 1e-6  # what it meets does matter

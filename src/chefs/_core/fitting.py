@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from chefs._core.jit import jit, jit_sums
+from chefs._core.jit import jit, jit_loops, jit_sums
 
 FURTHEST = -80.0  # exponents below this are cut
 
@@ -79,7 +79,7 @@ def outputs(a, u):
         u[s] = low if a[s] < zero else one - low
 
 
-@jit_sums
+@jit_loops
 def add_scaled(row, factor, other):
     """Add factor · other to the row."""
     for s in range(row.size):

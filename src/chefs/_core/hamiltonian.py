@@ -160,10 +160,11 @@ def masses_of_log_rho(state):
 def hamiltonian_move(rng, state, step_size, n_steps, learn):
     """One trajectory of `n_steps` leapfrog steps; returns the acceptance probability and whether it was accepted.
 
-    Every unit has a mass of its own, `state.log_mass`, times a random factor; the state does not depend on it. Ratio:
-    exp(H − H'). In warm-up, and only there, masses approach ρ_k + 0.04 Σ_c ρ_c ŵ_kc², by the share `learn` of the way:
-    a mass that followed the state would need the density of its draw, at both ends, in the ratio, which with forty
-    units leaves steps of a tenth.
+    Every unit has a mass of its own, `state.log_mass`, times a random factor. Ratio: exp(H − H'). In warm-up, and only
+    there, masses approach ρ_k + 0.04 Σ_c ρ_c ŵ_kc², by the share `learn` of the way: a mass that followed the state
+    would need the density of its draw, at both ends, in the ratio, which with forty units leaves steps of a tenth.
+    Units born later all have one mass. So a mass tells the units of the warm-up from others, and strictly the law is
+    kept only once those have died, or where none is born or dies.
     """
     n, n_points, n_observed = state.graph.size[N_ACTIVE], state.a.shape[1], state.graph.size[N_OBSERVED]
     start = slope_of(state)

@@ -279,21 +279,3 @@ def draw_precisions(rng, state, gram):
         weights = draw_weights(rng, gram, i, rows, state.rho[i])
         rate = RHO_RATE + 0.5 * residual_square(gram, i, rows, weights)
         state.rho[i] = max(rng.standard_gamma(RHO_SHAPE + 0.5 * gram.n_points[i]) / rate, 1e-12)
-
-
-@jit
-def simulate(rng, state):
-    """Fill precisions and all pre-activations, observed ones too, from the model given the graph."""
-    graph, n_points = state.graph, state.a.shape[1]
-    n = graph.size[N_ACTIVE]
-    for p in range(n - 1, -1, -1):
-        i = graph.ranking[p]
-        state.rho[i] = max(rng.standard_gamma(RHO_SHAPE) / RHO_RATE, 1e-12)
-        bias = rng.standard_normal()
-        for t in range(n_points):
-            state.a[i, t] = bias + rng.standard_normal() / math.sqrt(state.rho[i])
-        for k in range(n):
-            if graph.parents[i, k]:
-                weight = rng.standard_normal()
-                for t in range(n_points):
-                    state.a[i, t] += weight * sigmoid(state.a[k, t])

@@ -120,7 +120,7 @@ def without_chains(name: str, variant: str, seed: int) -> dict[str, Any]:
         "distance": [distance],
         "baseline": baseline,
         "ratio": [distance / baseline],
-        **({"arms": arms(table.test if variant == "truth" else table.train)} if name == "pinwheel" else {}),
+        **({"arms": arms(np.concatenate(sets))} if name == "pinwheel" else {}),
         "runs": [],
     }
 

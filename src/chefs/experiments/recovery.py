@@ -203,6 +203,7 @@ def summary(folder: Path) -> str:
         "P(right)",
         "P(right), units that share",
         "P(right sets of children)",
+        "P(right number of edges)",
         "true sets in the consensus",
         "true edges found",
         "false edges a fit",
@@ -219,7 +220,7 @@ def summary(folder: Path) -> str:
 
 
 def _cells(fits: Sequence[dict[str, Any]]) -> list[str]:
-    """The last ten columns of a row of the summary."""
+    """The last eleven columns of a row of the summary."""
 
     def total(key: str) -> float:
         return sum(f[key] for f in fits)
@@ -227,7 +228,7 @@ def _cells(fits: Sequence[dict[str, Any]]) -> list[str]:
     return [
         str(len(fits)),
         *(str(sum(f[key] == f["n_hidden"] for f in fits)) for key in ("mode", "mode_sharing")),
-        *(f"{total(key) / len(fits):.2f}" for key in ("p_right", "p_sharing_right", "p_sets")),
+        *(f"{total(key) / len(fits):.2f}" for key in ("p_right", "p_sharing_right", "p_sets", "p_edges_right")),
         f"{total('sets_found')} of {total('n_hidden')}",
         f"{total('edges_found')} of {total('true_edges')}",
         *(f"{total(key) / len(fits):.1f}" for key in ("false_edges", "false_sharing_edges")),

@@ -99,8 +99,8 @@ def _disagreements(results: Results) -> list[str]:
         return []
     return [
         f"In {n} of {len(networks)} fits of networks R-hat exceeds {AGREE}: chains stay near where they start, "
-        "at a network fitted by gradient, for the ICP with all edges from any unit to those below it, for the cascades in "
-        "two layers. So a difference between priors is one between such starts as well."
+        "at a network fitted by gradient, for the ICP with all edges from any unit to those below it, for the cascades "
+        "in two layers. So a difference between priors is one between such starts as well."
     ]
 
 

@@ -15,7 +15,7 @@ from chefs.buffets import CascadingBuffet, ExtendedBuffet
 from chefs.dag import FloatArray, shown
 from chefs.kernels import Hyperpriors
 from chefs.network.asked import asked
-from chefs.network.kernel import NetworkKernel
+from chefs.network.kernel import MOVES, NetworkKernel
 from chefs.network.predictive import Method, fantasies, imputations, log_density, mean_outputs
 from chefs.network.start import GradientStart, Start
 from chefs.network.tables import CLIP, Scale, check_finite, check_numbers, orders_of
@@ -157,6 +157,8 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         kernel = self._kernel(np.clip(scale.to_z(x), -CLIP, CLIP))
         names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
         (compiled or have_compiled)()
+        if kernel.moves != MOVES:
+            have_compiled(kernel.moves)
         self.trace_ = sample(
             generator(self.random_state),
             kernel,
@@ -185,7 +187,11 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The model in the folder of a run, finished or not, that `fit` was given as `checkpoint`."""
+        """The model in the folder of a run, finished or not, that `fit` was given as `checkpoint`.
+
+        Its parameters are the defaults, for a start or a generator cannot be had back: `trace_.about["asked"]` says
+        what was asked for.
+        """
         trace = Trace.load(path)
         if trace.about.get("model") != "SigmoidNetwork":
             raise ValueError(f"{path} does not hold a SigmoidNetwork, but another run: read it with Trace.load")
@@ -238,9 +244,9 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
     ) -> Imputation:
         """Draws and means of missing entries, given what is seen of their rows.
 
-        Given a network rows are independent, so each draw is of p(missing | seen, network), by importance resampling.
-        The networks are those of the posterior; for new rows, each by itself, they count in proportion to
-        p(seen | network).
+        Given a network rows are independent, so each draw is of p(missing | seen, network), by importance resampling:
+        approximately, the better the more walks pass near what is seen. The networks are those of the posterior; for
+        new rows, each by itself, they count in proportion to p(seen | network).
 
         Args:
             X: New rows, nan where missing; None for the rows of the training table.
@@ -362,10 +368,11 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         return tags
 
 
-def have_compiled() -> None:
+def have_compiled(moves: Sequence[str] = MOVES) -> None:
     """Take one step somewhere small: what it compiles is kept on disk, so that chains find it and lose no time."""
     rng = np.random.default_rng(0)
-    kernel = NetworkKernel(ChefsProcess(), np.zeros(2), rng.standard_normal((4, 2)), start=GradientStart(2, 1))
+    start, data = GradientStart(2, 1), rng.standard_normal((4, 2))
+    kernel = NetworkKernel(ChefsProcess(), np.zeros(2), data, start=start, moves=tuple(moves))
     kernel.draw(kernel.step(rng, kernel.init(rng))[0])
 
 

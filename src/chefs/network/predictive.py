@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import joblib
 import numpy as np
@@ -140,19 +140,34 @@ def mean_outputs(trace: Trace, number: int, z: FloatArray) -> FloatArray:
 def imputations(
     rng: np.random.Generator, trace: Trace, z: FloatArray, n: int, method: Method, new: bool, n_jobs: int | None
 ) -> FloatArray:
-    """(n, rows, columns): draws of the missing entries of rows, and of all else; new rows weigh the networks."""
+    """(n, rows, columns): draws of the missing entries of rows, and of all else; new rows choose their networks.
+
+    Each is made for itself: where a row chooses one network again and again, its draws from that are independent.
+    """
     from chefs._core.annealing import given_afresh
 
     effort = CONDITIONAL[checked_method(method, trace.n_observed)]
-    numbers = spread(trace, max(n, LEAST_WEIGHED) if new else n)
+    nets = networks(trace, spread(trace, max(n, LEAST_WEIGHED) if new else n))
 
-    def one(net: Network, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        log_seen, drawn, _ = given_afresh(rng, net, z, effort.powers, effort.n_walks)
-        return log_seen, drawn[:, : trace.n_observed]
+    def seen(net: Network, rng: np.random.Generator) -> FloatArray:
+        return given_afresh(rng, net, z, effort.powers, effort.n_walks)[0]
 
-    found = _each(one, networks(trace, numbers), rng, n_jobs)
-    values = np.array([drawn for _, drawn in found])
-    return values[picked(rng, np.array([logs for logs, _ in found]), n), np.arange(len(z))] if new else values
+    if new:
+        chosen = picked(rng, np.array(_each(seen, nets, rng, n_jobs)), n)
+    else:
+        chosen = np.repeat(np.arange(n)[:, None], len(z), axis=1)  # each network for all rows once
+    wanted = [np.nonzero(chosen == number) for number in range(len(nets))]  # draws and rows that have chosen it
+
+    def drawn(of: tuple[Network, IntArray], rng: np.random.Generator) -> FloatArray:
+        net, rows = of
+        return given_afresh(rng, net, z[rows], effort.powers, effort.n_walks)[1][:, : trace.n_observed]
+
+    values = np.empty((n, *z.shape))
+    used = [(net, *where) for net, where in zip(nets, wanted, strict=True) if where[0].size]
+    found = _each(drawn, [(net, rows) for net, _, rows in used], rng, n_jobs)
+    for (_, draws, rows), some in zip(used, found, strict=True):
+        values[draws, rows] = some
+    return values
 
 
 def picked(rng: np.random.Generator, log_weights: FloatArray, n: int) -> IntArray:
@@ -163,11 +178,13 @@ def picked(rng: np.random.Generator, log_weights: FloatArray, n: int) -> IntArra
     return np.array([np.searchsorted(*column, side="right") for column in zip(total.T, luck.T, strict=True)]).T
 
 
-def _each(work, nets: list[Network], rng: np.random.Generator, n_jobs: int | None) -> list:
-    """`work` for every network; the compiled kernels release the interpreter lock, so threads do."""
+def _each(
+    work: Callable[[Any, np.random.Generator], Any], of: list, rng: np.random.Generator, n_jobs: int | None
+) -> list:
+    """`work` for every one, such as a network; the compiled kernels release the interpreter lock, so threads do."""
     check_jobs(n_jobs)
-    jobs = zip(nets, rng.spawn(len(nets)), strict=True)
-    at_once = min(joblib.cpu_count(), len(nets)) if n_jobs is None else n_jobs
+    jobs = zip(of, rng.spawn(len(of)), strict=True)
+    at_once = min(joblib.cpu_count(), len(of)) if n_jobs is None else n_jobs
     return list(joblib.Parallel(n_jobs=at_once, prefer="threads")(joblib.delayed(work)(*job) for job in jobs))
 
 
@@ -178,4 +195,7 @@ def _noise(rng: np.random.Generator, n: int, shape: tuple[int, int], n_points: i
 
 def log_mean(logs: FloatArray) -> FloatArray:
     """Log of the mean of exp over the first axis."""
-    return np.logaddexp.reduce(logs, axis=0) - np.log(len(logs))
+    top = logs.max(axis=0)
+    top = np.where(top > -np.inf, top, 0.0)
+    with np.errstate(divide="ignore"):
+        return top + np.log(np.exp(logs - top).mean(axis=0))  # exactly 0 where all are

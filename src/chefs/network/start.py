@@ -170,7 +170,7 @@ class GradientStart:
         n_hidden: Number of hidden units.
         n_steps: Gradient steps of the fit that is kept.
         n_tries: Fits that are begun, for some collapse early; the one with the largest density of the data goes on.
-        seconds: The longest that all of it may take.
+        seconds: The longest that the fits may take; activations for all points come after them.
 
     >>> rng = np.random.default_rng(0)
     >>> angle = rng.uniform(0, 2 * np.pi, 300)
