@@ -10,6 +10,7 @@ from chefs import ChefsProcess, Hyperpriors
 from chefs._core.network import NEWBORN_LOG_MASS, NetworkState, gram_of, log_likelihood, log_marginal, rows_of_parents
 from chefs._core.state import N_ACTIVE, N_OBSERVED
 from tests.laws.graphs import FREE, state_of
+from tests.layers import state_of as layered_state_of
 
 N_POINTS = 20
 MOST_HIDDEN = 3
@@ -29,14 +30,18 @@ class Joint(NamedTuple):
     weight: np.ndarray  # (n, n): entry [i, k] for the edge k → i
 
 
-def forward(rng, observed, missing, n_points=N_POINTS):
+def forward(rng, observed, missing, n_points=N_POINTS, family=ChefsProcess):
     """Hyperparameters, a graph with few hidden units, precisions, weights, activations and data from the model."""
     while True:
-        prior = ChefsProcess(1 / rng.gamma(5.0, 0.2), rng.gamma(5.0, 0.2), rng.gamma(5.0, 0.2))
-        dag = prior.sample(rng, observed)
+        hyper = 1 / rng.gamma(5.0, 0.2), rng.gamma(5.0, 0.2), rng.gamma(5.0, 0.2)
+        prior = ChefsProcess(*hyper) if family is ChefsProcess else family(*hyper[:2])
+        dag = prior.sample(rng, observed if family is ChefsProcess else len(observed))
         if dag.n_hidden <= MOST_HIDDEN:
             break
-    graph, n = state_of(dag, prior, observed, MOST_HIDDEN), dag.n_nodes
+    if family is ChefsProcess:
+        graph, n = state_of(dag, prior, observed, MOST_HIDDEN), dag.n_nodes
+    else:
+        graph, n = layered_state_of(dag, prior, MOST_HIDDEN), dag.n_nodes
     a, rho = np.zeros((graph.order.size, n_points)), np.ones(graph.order.size)
     rho[:n] = np.maximum(rng.gamma(0.5, 2.0, n), 1e-12)
     bias, weight = rng.normal(size=n), rng.normal(size=(n, n)) * dag.edges.T

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from chefs import ChefsProcess, Dag
+from chefs import CascadingBuffet, ChefsProcess, Dag, ExtendedBuffet, IndianBuffet
 from chefs._core import ancestral, hamiltonian, learn, network, paper
 from chefs._core.network import NEWBORN_LOG_MASS, NetworkState, gram_of, log_marginal, rows_of_parents
 from chefs._core.state import N_ACTIVE
@@ -85,6 +85,7 @@ def resampling(rng, state, module=ancestral):
     return state
 
 
+ZERO, MIXED, FREED = CASES
 MOVES = [
     edges, orders, births_and_deaths, plain_births_and_deaths, precisions, trajectories, resampling,
     weighted_edges, weighted_births_and_deaths, uniform_orders, activations,
@@ -114,9 +115,49 @@ def test_all_moves_together_keep_the_joint_law(preset, case):
     check(invariance(twice, case, seed=61))
 
 
+RIVALS = {"single": IndianBuffet, "cascading": CascadingBuffet, "extended": ExtendedBuffet}
+STRUCTURAL = [edges, births_and_deaths, plain_births_and_deaths, weighted_edges, weighted_births_and_deaths]
+
+
+@pytest.mark.parametrize("rival", RIVALS)
+@pytest.mark.parametrize("move", STRUCTURAL, ids=lambda move: move.__name__)
+def test_moves_of_the_structure_keep_the_joint_law_under_rival_priors(move, rival):
+    check(invariance(move, ZERO, seed=80, draw=functools.partial(forward, family=RIVALS[rival])))
+
+
+@pytest.mark.parametrize("rival", RIVALS)
+def test_all_moves_together_keep_the_joint_law_under_rival_priors(rival):
+    """The whole kernel, hyperparameters included, twice over."""
+    data = np.zeros((N_POINTS, 2))
+    kernel = NetworkKernel(RIVALS[rival](), [0.0, 0.0], data, hyperpriors=LIGHT, most_leapfrogs=5)
+
+    def twice(rng, state):
+        chain = NetworkChain(state, math.log(0.25), False)
+        for _ in range(2):
+            chain, _ = kernel.step(rng, chain)
+        return chain.network
+
+    check(invariance(twice, ZERO, seed=81, draw=functools.partial(forward, family=RIVALS[rival])))
+
+
 # Negative controls: at least one for each move ----------------------------------------------------------------------------
 
-ZERO, MIXED, FREED = CASES
+
+def test_a_birth_under_the_wrong_prior_is_caught():
+    """Units of a cascade born and dying as if every child had but one orphan to lose."""
+    wrong = mutant(
+        "cascade", ("length * n_active / ((n_orphans + 1) * (n_active + 1))", "length * n_active / (n_active + 1)")
+    )
+    proposals = mutant("propose", layer_birth=wrong.layer_birth, layer_death=wrong.layer_death)
+    names = ("propose_birth", "propose_death")
+    module = mutant("learn", **{name: getattr(proposals, name) for name in names})
+
+    def many(rng, state, module):
+        return module.birth_moves(rng, state, 300, False)[0]
+
+    draw = functools.partial(forward, family=CascadingBuffet)
+    check(invariance(functools.partial(many, module=learn), ZERO, seed=82, draw=draw))
+    check_caught(invariance(functools.partial(many, module=module), ZERO, seed=82, draw=draw))
 
 
 def long_trajectories(rng, state, module):
