@@ -280,7 +280,13 @@ def test_fantasies_are_kept_and_drawn(tmp_path, monkeypatch):
     assert truth.shape == made.shape == (75, 4)
     np.testing.assert_array_equal(truth, datasets.load("iris", 0).standardised()[1])
     monkeypatch.setattr(SigmoidNetwork, "fit", lambda *_: pytest.fail("learnt again"))
+    drawn = []
+    real = fantasy.pairs
+    monkeypatch.setattr(fantasy, "pairs", lambda points: drawn.append(list(points)) or real(points))
     fantasy.run(tmp_path, ["iris"], say=lambda line: None, **options)
+    assert drawn == [["geyser", "iris"]]  # all that are there
+    with refused("iris.npz holds points of another seed", "delete it"):
+        fantasy.run(tmp_path, ["iris"], seed=1, **options)
     (tmp_path / "iris.npz").write_bytes(b"PK")
     with refused("iris.npz does not hold points", "delete it"):
         fantasy.run(tmp_path, ["iris"])

@@ -2,6 +2,10 @@
 
 They are here to be compared with. Each block draws the weights and biases from their conditional, makes its moves given
 them, and forgets them again. Each returns how many moves were tried and how many accepted.
+
+Activations are the one place where the kernel is not to the letter that of Adams et al.: candidates from N(mean, 1/ρ)
+compete with the current one by the likelihood of the children, and one of all is taken (iterated importance resampling,
+never rejected), where they propose one of several and accept or reject it.
 """
 
 import math

@@ -29,13 +29,13 @@ def run(
     say: Callable[[str], None] = print,
     **options: Any,
 ) -> Path:
-    """Learn each data set, write test points and as many fantasies to NAME.npz, and draw all that the folder has.
+    """Learn each data set, write test points and as many fantasies to NAME.npz, and draw all that the folder holds.
 
     Args:
-        out: The folder, made if need be; points that are there are not made again.
+        out: The folder, made if need be; points that are there for the same seed are not made again.
         names: Data sets of `chefs.datasets.list()`; None for all.
-        minutes: Time of one fit; None for 2 in two dimensions and 4 in more.
-        chains: Chains of a fit.
+        minutes: Time of one fit on one core; None for 2 in two dimensions and 4 in more.
+        chains: Chains of a fit, which take turns.
         seed: Seed of the data and of the fits.
         say: What to do with a line of news.
         options: Further arguments of `SigmoidNetwork`.
@@ -46,11 +46,18 @@ def run(
     check_known("datasets", names, datasets.list())
     made_folder(out)
     for name in names:
-        path = out / f"{name}.npz"
-        if not path.exists():
-            table = datasets.load(name, seed)
+        path, table = out / f"{name}.npz", datasets.load(name, seed)
+        if path.exists():
+            if not np.array_equal(read(path)[0], table.to_z(table.test)):
+                raise ValueError(f"{path} holds points of another seed: choose another folder, or delete it")
+        else:
             model = SigmoidNetwork(
-                chains=chains, minutes=minutes or default_minutes(name), random_state=seed, progress=False, **options
+                chains=chains,
+                minutes=minutes or default_minutes(name),
+                n_jobs=1,
+                random_state=seed,
+                progress=False,
+                **options,
             ).fit(table.train)
             points = model.sample(len(table.test), random_state=seed)
             buffer = BytesIO()
@@ -58,7 +65,8 @@ def run(
             write_whole(path, buffer.getvalue())
             say(f"{name}: {model.trace_.n_hidden.mean():.1f} hidden units, {model.trace_.n_edges.mean():.1f} edges")
     picture = out / "fantasy.png"
-    write_whole(picture, rendered(pairs({name: read(out / f"{name}.npz") for name in names}), ".png"))
+    there = {name: path for name in datasets.list() if (path := out / f"{name}.npz").exists()}
+    write_whole(picture, rendered(pairs({name: read(path) for name, path in there.items()}), ".png"))
     return picture
 
 
