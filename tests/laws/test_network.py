@@ -199,7 +199,7 @@ WRONG = {
 MORE = {
     "births with the Jacobian upside down": (births_and_deaths, ZERO, lambda: with_births((JACOBIAN, JACOBIAN.replace("+ 2.0", "- 2.0")))),
     "births without the density of the proposal": (births_and_deaths, ZERO, lambda: with_births(("total -= math.log(weights[j] / mass) - math.log(cuts[j + 1] - cuts[j])", "total -= 0.0"))),
-    "trajectories that move what is observed": (trajectories, MIXED, lambda: mutant("hamiltonian", ("            by_a[k] *= state.missing[k]", "            pass"))),
+    "trajectories that move what is observed": (trajectories, MIXED, lambda: mutant("hamiltonian", ("                row *= state.missing[k, part]", "                pass"))),
 }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from chefs._core.network import (
 )
 from chefs._core.state import N_ACTIVE, N_OBSERVED
 
+BLOCK = 4096  # points
 MASS_SPREAD = 0.3  # standard deviation of the logarithm of a unit's random mass
 
 
@@ -76,24 +77,24 @@ def fits_of(state, rows_at, gram):
 
 
 @jit
-def counted(state, r):
-    """Residuals (n, N), each times what its entry counts."""
+def counted(state, r, begin):
+    """Residuals (n, B) of the points from `begin` on, each times what its entry counts."""
     if state.power == 1.0:
         return r
     weighted = r.copy()
     for i in range(state.graph.size[N_OBSERVED]):
-        weighted[i] *= weights_of_entries(state, i)
+        weighted[i] *= weights_of_entries(state, i)[begin : begin + r.shape[1]]
     return weighted
 
 
 @jit
-def spread_of(state, sums, u):
-    """Σ_c ρ_c S_c X_c, every point times what it counts for c: from the sums of `fits_of`."""
+def spread_of(state, sums, u, begin):
+    """Σ_c ρ_c S_c X_c of the points from `begin` on, each times what it counts for c: from the sums of `fits_of`."""
     if state.power == 1.0:
         return np.dot(sums[0], u)
     spread = np.dot(sums[0] + state.power * sums[1:].sum(axis=0), u)
     for i in range(state.graph.size[N_OBSERVED]):
-        for t in np.flatnonzero(state.missing[i]):
+        for t in np.flatnonzero(state.missing[i, begin : begin + u.shape[1]]):
             spread[:, t] += (1.0 - state.power) * np.dot(sums[2 + i], u[:, t].copy())
     return spread
 
@@ -105,45 +106,73 @@ def through_sigmoid(row, by_u, u):
         row[t] += by_u[t] * u[t] * (1.0 - u[t])
 
 
+@jit_loops
+def add_all(x, factor, y):
+    """Add factor · y to x, row by row."""
+    for k in range(x.shape[0]):
+        for t in range(x.shape[1]):
+            x[k, t] += factor * y[k, t]
+
+
 @jit
 def slope_of(state):
-    """Log p(a, log ρ) with weights and biases integrated out, and its gradient.
+    """Log p(a, log ρ) with weights and biases integrated out, and its gradient, in arrays of its own."""
+    n, n_points = state.graph.size[N_ACTIVE], state.a.shape[1]
+    return slope_into(state, np.empty((n + 1, n_points)), np.empty((n, n_points)))
+
+
+@jit
+def slope_into(state, outputs, by_a):
+    """Log p(a, log ρ) with weights and biases integrated out, and its gradient: that of a in `by_a` (n, N).
 
     For node c with regressors X: S = (ρ X Xᵀ + I)⁻¹, ŵ = ρ S X a, r = a − Xᵀ ŵ; then ∂/∂a_c = −ρ r,
     ∂/∂u_k = ρ (ŵ_k r − (S X)_k) summed over the children c of k, ∂/∂log ρ = N/2 + ½ − ρ/2 − ½ ρ (rᵀ r + tr S X Xᵀ).
     Sums over points are products of matrices, in which nodes without a child have no row; every point counts as its
-    entry of c does.
+    entry of c does. `outputs` (n + 1, N) is room for u. Points go by in blocks that stay in the cache.
     """
     graph = state.graph
     n, n_points, n_observed = graph.size[N_ACTIVE], state.a.shape[1], graph.size[N_OBSERVED]
-    a = state.a[:n]
     rows_at = np.cumsum(graph.n_children[:n] > 0)  # the row of a node's outputs, if it has a child; 0 is the constant
-    u = np.ones((rows_at[n - 1] + 1, n_points))
+    u = outputs[: rows_at[n - 1] + 1]
+    u[0] = 1.0
     for k in range(n):
         if graph.n_children[k] > 0:
-            sigmoid_into(a[k], u[rows_at[k]])
+            sigmoid_into(state.a[k], u[rows_at[k]])
     gram = weighted_gram(state, u)
     weights, pull, sums, by_rho, value = fits_of(state, rows_at, gram)
-    r = a - np.dot(weights, u)
-    weighted = counted(state, r)
-    by_u = np.dot(pull.T, weighted) - spread_of(state, sums, u)
-    by_a, mass = np.zeros((n, n_points)), np.ones(n)
+    pulls, still = np.ascontiguousarray(pull.T), np.zeros(n, dtype=np.bool_)
+    for k in range(n_observed):
+        still[k] = not state.missing[k].any()
+    for begin in range(0, n_points, BLOCK):
+        part = slice(begin, min(begin + BLOCK, n_points))
+        a, u_part = state.a[:n, part].copy(), u[:, part].copy()
+        r = a - np.dot(weights, u_part)
+        weighted = counted(state, r, begin)
+        by_u = np.dot(pulls, weighted) - spread_of(state, sums, u_part, begin)
+        for k in range(n):
+            by_rho[k] += np.dot(weighted[k], r[k])
+            row = by_a[k, part]
+            if still[k]:
+                row[:] = 0.0
+                continue
+            row[:] = -state.rho[k] * weighted[k]
+            if graph.n_children[k] > 0:
+                through_sigmoid(row, by_u[rows_at[k]], u_part[rows_at[k]])
+            if k < n_observed:
+                row *= state.missing[k, part]
+    mass = np.ones(n)
     for k in range(n):
         rho = state.rho[k]
         shape = 0.5 * gram.n_points[k] + RHO_SHAPE
         value += shape * math.log(rho) - RHO_RATE * rho - 0.5 * rho * gram.aa[k]
-        by_rho[k] = shape - RHO_RATE * rho - 0.5 * rho * (np.dot(weighted[k], r[k]) + by_rho[k])
-        if k < n_observed and not state.missing[k].any():
-            continue  # it does not move
+        by_rho[k] = shape - RHO_RATE * rho - 0.5 * rho * by_rho[k]
+        if still[k]:
+            continue
         mass[k] = rho
-        by_a[k] = -rho * weighted[k]
         if graph.n_children[k] > 0:
             for c in range(n):
                 share = gram.n_points[c] / n_points
                 mass[k] += 0.04 * share * pull[c, rows_at[k]] * weights[c, rows_at[k]]
-            through_sigmoid(by_a[k], by_u[rows_at[k]], u[rows_at[k]])
-        if k < n_observed:
-            by_a[k] *= state.missing[k]
     return Slope(value, by_a, by_rho, np.log(mass))
 
 
@@ -167,7 +196,8 @@ def hamiltonian_move(rng, state, step_size, n_steps, learn):
     kept only once those have died, or where none is born or dies.
     """
     n, n_points, n_observed = state.graph.size[N_ACTIVE], state.a.shape[1], state.graph.size[N_OBSERVED]
-    start = slope_of(state)
+    outputs, by_a = np.empty((n + 1, n_points)), np.empty((n, n_points))
+    start = slope_into(state, outputs, by_a)
     log_mass = state.log_mass[:n] + MASS_SPREAD * rng.standard_normal(n)
     old_a, old_rho = state.a[:n].copy(), state.rho[:n].copy()
     p_a = np.zeros((n, n_points))
@@ -180,7 +210,7 @@ def hamiltonian_move(rng, state, step_size, n_steps, learn):
     energy = start.value - kinetic(p_a, p_rho, log_mass, rho_mass)
     slope = start
     for _ in range(n_steps):
-        p_a += 0.5 * step_size * slope.a
+        add_all(p_a, 0.5 * step_size, slope.a)
         p_rho += 0.5 * step_size * slope.log_rho
         for k in range(n):
             state.a[k] += step_size * math.exp(-log_mass[k]) * p_a[k]
@@ -190,8 +220,8 @@ def hamiltonian_move(rng, state, step_size, n_steps, learn):
                 state.a[:n] = old_a
                 state.rho[:n] = old_rho
                 return 0.0, False
-        slope = slope_of(state)
-        p_a += 0.5 * step_size * slope.a
+        slope = slope_into(state, outputs, by_a)
+        add_all(p_a, 0.5 * step_size, slope.a)
         p_rho += 0.5 * step_size * slope.log_rho
     end = slope.value - kinetic(p_a, p_rho, log_mass, rho_mass)
     probability = math.exp(min(0.0, end - energy)) if end - energy > -700 else 0.0
