@@ -19,6 +19,7 @@ from chefs.draws import ChainDraws
 from chefs.network import predictive
 from chefs.network.kernel import NetworkKernel
 from chefs.network.start import GradientStart
+from chefs.report.run import Run
 from chefs.sampling import Plan
 from tests.networks import model_of, one_unit
 from tests.runs import same_draws
@@ -315,6 +316,7 @@ def test_tempered_chains_swap_and_the_coldest_is_drawn_from(tmp_path):
         0 < stats["moves"][f"swap {pair}"]["accepted"] <= stats["moves"][f"swap {pair}"]["made"] for pair in (0, 1)
     )
     assert {"edge", "birth", "hamiltonian"} <= set(stats["moves"])
+    assert Run.of(model).options()["tempering"] == "3 temperatures, a copy of each chain at each"
     times = [move["seconds"] for move in stats["moves"].values()]
     assert min(times) > 0 and sum(times) < stats["seconds"]
     assert (

@@ -13,7 +13,7 @@ from chefs.network.start import GradientStart
 from chefs.sampling import Plan
 
 
-def asked(kernel: NetworkKernel, plan: Plan, random_state: Any) -> dict[str, Any]:
+def asked(kernel: NetworkKernel, plan: Plan, random_state: Any, temperatures: Any = None) -> dict[str, Any]:
     """All options of a fit; orders are None where they are free, the seed where it was not a number.
 
     >>> from chefs.prior import ChefsProcess
@@ -38,4 +38,5 @@ def asked(kernel: NetworkKernel, plan: Plan, random_state: Any) -> dict[str, Any
         "required": np.argwhere(limits.required).tolist(),
         "forbidden": np.argwhere(limits.forbidden).tolist(),
         "max_hidden": None if kernel.max_hidden is None else int(kernel.max_hidden),
+        "temperatures": None if temperatures is None else np.asarray(temperatures).tolist(),
     }

@@ -177,7 +177,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
                 "mean": scale.mean.tolist(),
                 "sd": scale.sd.tolist(),
                 "names": names,
-                "asked": asked(kernel, plan, self.random_state),
+                "asked": asked(kernel, plan, self.random_state, self.temperatures),
             },
             keep={"table": x},
         )

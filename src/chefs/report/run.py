@@ -72,6 +72,9 @@ class Run:
         found = {"asked for": f"{' or '.join(limits)}; warm-up: {warm}"}
         if asked["thin"] > 1:
             found["thinning"] = f"a draw is taken every {asked['thin']} steps"
+        if ladder := asked.get("temperatures"):
+            copies = ladder if isinstance(ladder, int) else len(ladder)
+            found["tempering"] = f"{count(copies, 'temperature')}, a copy of each chain at each"
         found |= {"seed": "not given" if asked["seed"] is None else str(asked["seed"]), "prior": self._prior()}
         if any(order != 0.0 for order in asked["orders"]):
             orders = ["free" if order is None else number(order) for order in asked["orders"]]
