@@ -113,6 +113,7 @@ def run(
     if minutes is not None:
         positive("minutes", minutes)
     made_folder(out)
+    out = out.absolute()  # workers may have been started in another folder
     found = {path.name: result for path, result in results_in(out)}
     if "flow" in others and not alternatives.has_flow():
         say(f"no flow in the table: {alternatives.NEEDS_ZUKO}")
