@@ -23,6 +23,7 @@ from tests.laws.test_network import (
     precisions,
     uniform_orders,
 )
+from tests.mutants import mutant
 from tests.stats import check, check_caught
 
 ZERO, MIXED, FREED = CASES
@@ -171,6 +172,34 @@ def test_gradient_at_a_power_is_that_of_finite_differences():
             state.rho[i] = old
             assert (values[0] - values[1]) / 2e-5 == pytest.approx(slope.log_rho[i], rel=1e-4, abs=1e-4)
         checked += 1
+
+
+def slopes_differ(module, seed=85):
+    """Whether slopes with blocks of 7 of the 20 points are others than those with all points in one."""
+    rng, found = np.random.default_rng(seed), False
+    for power in (1.0, 3.0):
+        for _ in range(20):
+            state = tempered(3.0)(rng, [0.0, 0.0, 0.5], 0.3).state._replace(power=power)
+            for ours, theirs in zip(hamiltonian.slope_of(state), module.slope_of(state), strict=True):
+                found |= not np.allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+    return found
+
+
+BLOCKS_OF_7 = ("BLOCK = 4096", "BLOCK = 7")
+OFF_BY_A_BLOCK = {
+    "weights of the first block": ("[begin : begin + r.shape[1]]", "[: r.shape[1]]"),
+    "missing entries of the first block": ("state.missing[i, begin : begin + u.shape[1]]", "state.missing[i, : u.shape[1]]"),
+    "precisions of the last block": ("by_rho[k] += np.dot(weighted[k], r[k])", "by_rho[k] = np.dot(weighted[k], r[k])"),
+}  # fmt: skip
+
+
+def test_slopes_do_not_depend_on_the_blocks():
+    assert not slopes_differ(mutant("hamiltonian", BLOCKS_OF_7))
+
+
+@pytest.mark.parametrize("name", OFF_BY_A_BLOCK)
+def test_blocks_that_are_mixed_up_are_caught(name):
+    assert slopes_differ(mutant("hamiltonian", BLOCKS_OF_7, OFF_BY_A_BLOCK[name]))
 
 
 @pytest.mark.parametrize("power", [-0.5, math.inf, math.nan, "1", None])

@@ -14,6 +14,7 @@ from chefs.experiments.table_values import (
     PAPER_BASELINE,
     PAPER_DISTANCE,
     Results,
+    baseline,
     baselines,
     columns,
     distance,
@@ -61,7 +62,7 @@ def _unlike_baselines(results: Results) -> list[str]:
     """Where the baseline is far from the paper's, the distances themselves."""
     texts = []
     for part, printed, reached in zip(datasets.list(), PAPER_BASELINE, PAPER_DISTANCE["icp"], strict=True):
-        base, ours = baselines(results, part, "diagonal"), values(results, part, "icp", distance("diagonal"))
+        base, ours = baselines(results, part, baseline("diagonal")), values(results, part, "icp", distance("diagonal"))
         if base and ours and not 1 / UNLIKE < np.mean(base) / printed < UNLIKE:
             ours_mean = np.mean(list(ours.values()))
             texts.append(
@@ -98,9 +99,9 @@ def _disagreements(results: Results) -> list[str]:
     if not n:
         return []
     return [
-        f"In {n} of {len(networks)} fits of networks R-hat exceeds {AGREE}: chains stay near where they start, "
-        "at a network fitted by gradient, for the ICP with all edges from any unit to those below it, for the cascades "
-        "in two layers. So a difference between priors is one between such starts as well."
+        f"In {n} of {len(networks)} fits of networks R-hat exceeds {AGREE}: chains stay near where they start. A "
+        "fitted start has all edges from any unit to those below it for the ICP, and two layers for the cascades. So a "
+        "difference between priors is one between starts as well."
     ]
 
 

@@ -94,9 +94,9 @@ def title_of(part: str) -> str:
     return TITLES.get(part, part)
 
 
-def baselines(results: Results, part: str, kernel: str) -> list[float]:
-    """The baseline of every split, which is the same for all models."""
+def baselines(results: Results, part: str, of: Callable[[dict[str, Any]], float | None]) -> list[float]:
+    """A number of every split that is the same for all models."""
     found: dict[int, float] = {}
     for model in in_table(results):
-        found |= values(results, part, model, baseline(kernel))
+        found |= values(results, part, model, of)
     return list(found.values())
