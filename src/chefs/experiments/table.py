@@ -113,7 +113,6 @@ def run(
     if minutes is not None:
         positive("minutes", minutes)
     made_folder(out)
-    out = out.absolute()  # workers may have been started in another folder
     found = {path.name: result for path, result in results_in(out)}
     if "flow" in others and not alternatives.has_flow():
         say(f"no flow in the table: {alternatives.NEEDS_ZUKO}")
@@ -147,7 +146,8 @@ def _made(jobs: list[Job], out: Path, n_jobs: int, say: Callable[[str], None]) -
         have_compiled()  # once, so that the workers find it on disk
     with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
         work: Any = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-        for number, (line, error) in enumerate(work(joblib.delayed(_attempt)(job, out) for job in jobs), 1):
+        there = out.absolute()  # workers may have been started in another folder
+        for number, (line, error) in enumerate(work(joblib.delayed(_attempt)(job, there) for job in jobs), 1):
             say(f"{number} of {len(jobs)}: {line}")
             if error:
                 yield line
