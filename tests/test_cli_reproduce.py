@@ -25,8 +25,10 @@ def test_the_table_of_a_cheap_model(run, tmp_path):
     code, out, err = run("table", "--out", "t", *options, "--seeds", 1)
     assert (code, err) == (0, "")
     assert "2 of 2: iris-mixture-0.json: ratio" in out and out.splitlines()[-1] == "t/table1.png"
-    assert json.loads((tmp_path / "t" / "iris-mixture-0.json").read_text())["minutes"] == 4.0
-    assert json.loads((tmp_path / "t" / "geyser-mixture-0.json").read_text())["minutes"] == 2.0
+    for name, minutes in (("iris", 4.0), ("geyser", 2.0)):
+        found = json.loads((tmp_path / "t" / f"{name}-mixture-0.json").read_text())
+        assert (found["minutes"], found["sets"]) == (minutes, 50)
+    assert (table.default_minutes("wine"), table.default_sets("wine")) == (4.0, 10)
     code, out, err = run("table", "--out", "t", *options, "--seeds", 1)
     assert (code, err) == (0, "") and "of" not in out.replace("Markdown", "").split()
 

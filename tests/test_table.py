@@ -52,7 +52,7 @@ def result(data, model, seed, ratio, score=-1.0, part=None):
         "model": model,
         "seed": seed,
         "minutes": 2.0,
-        "sets": 10,
+        "sets": table.default_sets(data),
         "floor": 0.05,
         "versions": {"chefs": "0.1.0", "numpy": "2.0"},
         "processor_seconds": 100.0,

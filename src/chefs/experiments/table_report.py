@@ -110,7 +110,10 @@ def markdown(results: Results) -> str:
     rest = [part for part in every if part not in plain]
     text = [
         INTRODUCTION.format(
-            floor=results[0].get("floor", ""), sets=results[0].get("sets", ""), scored=N_SCORED, doubled=N_DOUBLED
+            floor=results[0].get("floor", ""),
+            sets=_span(float(result.get("sets", "nan")) for result in results),
+            scored=N_SCORED,
+            doubled=N_DOUBLED,
         )
     ]
     for title, parts in (("", plain), (", without the columns named as traps, and Wine without repeated rows", rest)):
@@ -155,10 +158,10 @@ Three priors of one belief network, and what people would use instead, on nine d
 `chefs reproduce table` from JSON files, one a fit. Each figure is the mean ± standard deviation over splits of the data
 (fresh draws for the toys).
 
-- Distance: the mean over {sets} sets of fantasy points, as many as test points, of their Hellinger distance from the
-  test half, by the estimator of `chefs.metrics`. Baseline: that of the training half. The paper names no estimator, so
-  only ratios to its own baseline can be compared. Points of the mixture and of the kernels are drawn without the noise
-  that follows; the flow's have it.
+- Distance: the mean over {sets} sets of fantasy points (more where test points are few), as many as test points, of
+  their Hellinger distance from the test half, by the estimator of `chefs.metrics`. Baseline: that of the training half.
+  The paper names no estimator, so only ratios to its own baseline can be compared. Points of the mixture and of the
+  kernels are drawn without the noise that follows; the flow's have it.
 - Log-likelihood: of standardised test points with noise of standard deviation {floor} in every column, the same for all
   models, all of which are densities of points with that noise: it is added to a network's observed variances and to the
   mixture's covariances, it is the least bandwidth of the kernels, and the flow is trained on such points: on four
