@@ -37,11 +37,18 @@ def test_networks_are_as_described():
 
 def test_data_correlate_exactly_where_units_are_shared():
     dag = star((0, 1), (2, 3, 4), n_observed=5)
-    data = data_of(np.random.default_rng(0), dag, 5000)
+    made = data_of(np.random.default_rng(0), dag, 5000)
+    data = made.a[:5].T
     assert np.allclose(data.mean(axis=0), 0)
     assert np.allclose(data.std(axis=0), 1)
     together = dag.edges[5:, :5].T.astype(int) @ dag.edges[5:, :5] > 0
     assert ((np.abs(np.corrcoef(data.T)) > 0.3) == together).all()
+    # What the true network leaves of a column is noise of the precision that is said.
+    outputs = 1 / (1 + np.exp(-made.a[5:]))
+    for i, k in enumerate((0, 0, 1, 1, 1)):
+        left = made.a[i] - np.polyval(np.polyfit(outputs[k], made.a[i], 1), outputs[k])
+        assert abs(left.var() * made.rho[i] - 1) < 4 * np.sqrt(2 / 5000)
+        assert abs(made.a[5 + k].var() * made.rho[5 + k] - 1) < 4 * np.sqrt(2 / 5000)
 
 
 def test_agreement_matches_units_so_that_most_edges_are_found():
@@ -63,7 +70,7 @@ def test_a_small_run_is_kept_and_not_made_again(tmp_path, capsys):
     given = ["--out", str(tmp_path), "--hidden", "1", "--draws", "1", "--points", "200", "--seconds", "0.5"]
     main(given)
     files = sorted(path.name for path in tmp_path.iterdir())
-    assert files == ["fixed-1-0.json", "paper-1-0.json"]
+    assert files == ["fixed-1-0.json", "paper-1-0.json", "truth-1-0.json"]
     before = [(tmp_path / name).read_bytes() for name in files]
     main(given)
     assert [(tmp_path / name).read_bytes() for name in files] == before
@@ -78,5 +85,7 @@ def test_a_small_run_is_kept_and_not_made_again(tmp_path, capsys):
         ["| paper", "all", "1"],
         ["| fixed", "1", "1"],
         ["| fixed", "all", "1"],
+        ["| truth", "1", "1"],
+        ["| truth", "all", "1"],
     ]
     assert rows[-1] in capsys.readouterr().out

@@ -19,10 +19,14 @@ import joblib
 import numpy as np
 
 from chefs import ChefsProcess, Dag, Hyperpriors, Trace, resume, sample
-from chefs.dag import FloatArray
 from chefs.network.kernel import NetworkKernel
+from chefs.network.start import Start
 
-VARIANTS: dict[str, dict[str, Any]] = {"paper": {"hyperpriors": Hyperpriors()}, "fixed": {"hyperpriors": None}}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "paper": {"hyperpriors": Hyperpriors()},
+    "fixed": {"hyperpriors": None},
+    "truth": {"hyperpriors": Hyperpriors()},  # starts at the true network: what the posterior has there, found or not
+}
 SIZES = (1, 2, 3, 4)
 HIDDEN_SD, NOISE_SD = 2.5, 0.35
 UNBOUNDED = 10**9  # draws and steps of warm-up of a run that only its time ends
@@ -78,22 +82,29 @@ def truth(rng: np.random.Generator, n_hidden: int) -> Dag:
     return Dag(edges, np.concatenate([np.zeros(d), np.arange(1, n_hidden + 1) / (n_hidden + 1)]), d)
 
 
-def data_of(rng: np.random.Generator, dag: Dag, n_points: int) -> FloatArray:
-    """Points, a row each, standardised: weights between 2 and 4 in size, with random signs."""
+def data_of(rng: np.random.Generator, dag: Dag, n_points: int) -> Start:
+    """The network with standardised points: weights between 2 and 4 in size, with random signs."""
     n = dag.n_observed
     size = (dag.n_hidden, n)
     weights = dag.edges[n:, :n] * rng.uniform(2.0, 4.0, size) * rng.choice([-1.0, 1.0], size)
-    outputs = 1.0 / (1.0 + np.exp(-HIDDEN_SD * rng.standard_normal((n_points, dag.n_hidden))))
-    points = outputs @ weights + NOISE_SD * rng.standard_normal((n_points, n))
-    return (points - points.mean(axis=0)) / points.std(axis=0)
+    hidden = HIDDEN_SD * rng.standard_normal((n_points, dag.n_hidden))
+    points = 1.0 / (1.0 + np.exp(-hidden)) @ weights + NOISE_SD * rng.standard_normal((n_points, n))
+    sd = points.std(axis=0)
+    rho = np.concatenate([(sd / NOISE_SD) ** 2, np.full(dag.n_hidden, HIDDEN_SD**-2)])
+    return Start(dag, np.concatenate([((points - points.mean(axis=0)) / sd).T, hidden.T]), rho)
 
 
 def fit(variant: str, n_hidden: int, number: int, n_points: int, seconds: float) -> dict[str, Any]:
-    """One chain from the empty graph on data from one network, and what it found of it."""
+    """One chain on data from one network, from the empty graph but for "truth", and what it found of it."""
     rng = np.random.default_rng([n_hidden, number])  # the same data for all variants
     dag = truth(rng, n_hidden)
+    made = data_of(rng, dag, n_points)
     kernel = NetworkKernel(
-        ChefsProcess(1.0, 1.0, 1.0), np.zeros(dag.n_observed), data_of(rng, dag, n_points), **VARIANTS[variant]
+        ChefsProcess(1.0, 1.0, 1.0),
+        np.zeros(dag.n_observed),
+        np.ascontiguousarray(made.a[: dag.n_observed].T),
+        start=made if variant == "truth" else None,
+        **VARIANTS[variant],
     )
     trace, used = run(np.random.default_rng([n_hidden, number, 1]), kernel, seconds)
     about = {"variant": variant, "n_hidden": n_hidden, "number": number, "n_points": n_points}
