@@ -102,7 +102,7 @@ def test_sweep_is_the_restaurant(observed):
 @cases
 def test_sweep_is_the_finite_model_with_many_nodes(observed):
     rng = np.random.default_rng(5)
-    finite = PRIOR.finite(20_000).sample(rng, observed, size=4_000)
+    finite = PRIOR.finite(20_000).sample(rng, observed, size=2_000)
     check(compare(PRIOR.sample(rng, observed, size=50_000), finite))
 
 
