@@ -32,7 +32,9 @@ QUICK = {  # what comes later on the command line counts
     "chefs reproduce fantasy": f"--datasets geyser {TURN}",
     "python -m chefs.experiments.architectures": "--preset default --data digits --device cpu --minutes 0",
     "python -m chefs.experiments.mixing": "--datasets geyser --variants empty --seeds 1 --chains 1 --seconds 0.3",
+    "python -m chefs.experiments.recovery": "--hidden 1 --draws 1 --points 50 --seconds 0.3",
 }
+MOST_SECONDS = 100  # of a command: one that has no quick setting, and needs one, does not pass in silence
 OUTPUTS = ("--out", "--output", "-o", "--plot", "--graphs")
 
 
@@ -78,7 +80,9 @@ def run_chefs(command):
 def run_module(command):
     """python -m: in a process of its own, as it is meant."""
     prepare(command)
-    done = subprocess.run([sys.executable, *quickened(command)[1:]], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, *quickened(command)[1:]], capture_output=True, text=True, timeout=MOST_SECONDS
+    )
     assert done.returncode in (0, 3), done.stderr  # 3: a search that was stopped before its end
 
 
