@@ -23,8 +23,9 @@ docs: .venv/installed-dev
 	$(BIN)/sphinx-build -W --keep-going -q -c docs . out/docs
 	@echo "open out/docs/index.html"
 
-# The laws again, with many more draws and many seeds: about half an hour.
+# The laws that the suite leaves out, then the laws again with many more draws and many seeds: about half an hour.
 evidence: .venv/installed-dev
+	$(BIN)/pytest -q -n 2 --dist worksteal -m evidence tests/laws
 	$(BIN)/python -m tests.evidence --out docs/results/laws.md
 
 bench: .venv/installed-dev

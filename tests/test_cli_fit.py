@@ -68,11 +68,11 @@ def test_the_options_are_those_of_the_estimator(run, data, monkeypatch):
         raise ValueError("enough")
 
     monkeypatch.setattr(SigmoidNetwork, "fit_table", fit_table)
-    words = "--prior ecibp --chains 3 --draws 5 --warmup 7 --minutes 0.5 --seed 9 --orders nan --start empty"
+    words = "--prior icp --chains 3 --draws 5 --warmup 7 --minutes 0.5 --seed 9 --orders nan --start empty"
     edges = ("--forbid", "dose->effect", "--require", "effect->dose")
     assert run("fit", "data.csv", "--out", "run", *words.split(), *edges)[2] == "chefs: enough\n"
     given = {name: seen[name] for name in ("prior", "chains", "draws", "warmup", "minutes", "random_state", "start")}
-    assert list(given.values()) == ["ecibp", 3, 5, 7, 0.5, 9, "empty"]
+    assert list(given.values()) == ["icp", 3, 5, 7, 0.5, 9, "empty"]
     assert np.isnan(seen["orders"]) and str(seen["checkpoint"]) == "run"
     assert (seen["required"], seen["forbidden"]) == ([(1, 0)], [(0, 1)])
     assert seen["names"] == ("dose", "effect")

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import chefs
-from chefs import ChefsProcess, SigmoidNetwork, Trace
+from chefs import CascadingBuffet, ChefsProcess, ExtendedBuffet, IndianBuffet, SigmoidNetwork, Trace
 from chefs.draws import ChainDraws
 from chefs.network import predictive
 from chefs.network.kernel import NetworkKernel
@@ -109,6 +109,20 @@ def test_a_prior_by_name_has_hyperparameters_that_are_learnt(name):
     assert len(set(model.trace_.scalar("alpha"))) == len(set(model.trace_.scalar("gamma"))) == 4
     assert ("phi" in model.trace_.chains[0].scalars) == (name == "icp")
     assert clone(model).get_params()["prior"] == name
+
+
+@pytest.mark.parametrize("prior", [IndianBuffet(1.0, 2.0), CascadingBuffet(1.0, 1.0), ExtendedBuffet(1.0, 1.0)])
+def test_a_buffet_is_a_prior_like_any_other(prior, tmp_path):
+    x = curve()
+    model = tiny(prior=prior, draws=20, warmup=20, checkpoint=tmp_path / "run").fit(x)
+    assert model.trace_.n_hidden.max() > 0
+    assert set(model.trace_.scalar("alpha")) == {prior.alpha} and "phi" not in model.trace_.chains[0].scalars
+    if isinstance(prior, IndianBuffet):
+        assert not any(dag.edges[:, 2:].any() for dag in model.trace_)  # one layer
+    found = SigmoidNetwork.load(tmp_path / "run")
+    assert same_draws(found.trace_, model.trace_)
+    assert np.isfinite(found.score_samples(x)).all() and np.isfinite(found.transform(x)).all()
+    assert found.sample(7, random_state=0).shape == (7, 2)
 
 
 def test_the_usual_prior_is_the_first():
@@ -408,6 +422,7 @@ def test_bad_tables_are_explained(name):
         ),
         ({"orders": [0.0, None]}, "orders must be a number"),
         ({"orders": "1"}, "orders must be a number"),
+        ({"orders": [0.0, math.nan], "prior": "cibp"}, "a buffet has its observed columns at order 0, none is free"),
         ({"required": [("dose", "effect")]}, "required"),
         ({"required": [0]}, r"required must be a list of pairs \(parent, child\); found \[0\]"),
         ({"forbidden": None}, r"forbidden must be a list of pairs \(parent, child\); found None"),
@@ -491,9 +506,14 @@ def test_adversarial_tables_end_with_finite_numbers(name):
     check_finite_after(tiny(draws=40, warmup=40, prior=ChefsProcess(1.0, 3.0, 1.0)), adversarial()[name])
 
 
-@pytest.mark.parametrize("name", ["heavy tails", "one outlier", "duplicated rows", "exact collinearity"])
-def test_adversarial_tables_end_with_finite_numbers_from_the_usual_start(name):
-    check_finite_after(tiny(draws=40, warmup=40, start="gradient"), adversarial()[name])
+@pytest.mark.parametrize("name", adversarial())
+@pytest.mark.parametrize(
+    "options",
+    [{"start": "gradient"}, {"orders": math.nan}, {"moves": "paper", "orders": math.nan}],
+    ids=["the usual start", "columns as parents", "the paper's moves"],
+)
+def test_adversarial_tables_end_with_finite_numbers_whatever_is_asked(name, options):
+    check_finite_after(tiny(draws=40, warmup=40, **options), adversarial()[name])
 
 
 def test_importing_chefs_does_not_load_scikit_learn():

@@ -51,3 +51,21 @@ def test_held_out_density_is_that_of_the_network():
     draw = one_unit(rng, 2)
     truth = np.mean([posterior(draw, row)[0] for row in test])
     assert mixing.held_out(rng, draw, test) == pytest.approx(truth, abs=0.05)
+
+
+def test_fits_made_with_other_settings_are_named(tmp_path, monkeypatch, capsys):
+    made = []
+
+    def fit(name, variant, seed, n_chains, seconds, n_jobs):
+        made.append((name, variant, seed))
+        return {"chains": n_chains, "seconds": [seconds / 2, seconds], "ratio": [1.0]}
+
+    monkeypatch.setattr(mixing, "fit", fit)
+    monkeypatch.setattr(mixing, "summary", str)
+    monkeypatch.setattr(mixing, "curves", lambda results: None)
+    monkeypatch.setattr(mixing, "rendered", lambda figure, suffix: b"")
+    given = ["--out", str(tmp_path), "--datasets", "ring", "--variants", "paper from our start", "--seeds", "2"]
+    for seconds, n_named in (("3", 0), ("3", 0), ("4", 2)):
+        mixing.main([*given, "--seconds", seconds])
+        assert capsys.readouterr().out.count("was made with 6 chains of 3 s and stays as it is") == n_named
+    assert made == [("ring", "paper from our start", seed) for seed in range(2)]

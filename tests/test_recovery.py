@@ -74,6 +74,10 @@ def test_a_small_run_is_kept_and_not_made_again(tmp_path, capsys):
     before = [(tmp_path / name).read_bytes() for name in files]
     main(given)
     assert [(tmp_path / name).read_bytes() for name in files] == before
+    assert "stays as it is" not in capsys.readouterr().out
+    main([*given, "--points", "100"])
+    out = capsys.readouterr().out
+    assert out.count("was made with 200 points in") == 3 and "stays as it is" in out
     result = json.loads(before[0])
     assert np.allclose([sum(result["posterior"]), sum(result["posterior_sharing"])], 1)
     assert result["n_draws"] > 1
@@ -88,4 +92,4 @@ def test_a_small_run_is_kept_and_not_made_again(tmp_path, capsys):
         ["| truth", "1", "1"],
         ["| truth", "all", "1"],
     ]
-    assert rows[-1] in capsys.readouterr().out
+    assert rows[-1] in out

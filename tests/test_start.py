@@ -27,6 +27,7 @@ H, D, S, B = 4, 3, 50, 20
 ORDER = orders_for(ChefsProcess(), H)
 ALL = possible_edges(ChefsProcess(), ORDER, D)
 LONE = Dag(np.zeros((2, 2), dtype=bool), [0.0, 0.0], 2)
+UNSEEN = np.full((5, 2), np.nan)
 
 
 def small(seed):
@@ -158,6 +159,8 @@ def test_a_start_stops_when_its_time_is_up(monkeypatch):
         (lambda: NetworkKernel(ChefsProcess(), [0.0], np.full((2, 1), np.inf)), "finite or nan"),
         (lambda: kernel_with(start=Start(LONE, np.zeros((2, 4)), np.ones(2))), "a column for each of the 5 points"),
         (lambda: kernel_with(start=Start(LONE, np.zeros((2, 5)), -np.ones(2))), "a positive precision"),
+        (lambda: kernel_with(start=Start(LONE, np.zeros((2, 5)), np.full(2, np.inf))), "all finite"),
+        (lambda: kernel_with(data=UNSEEN, start=Start(LONE, UNSEEN.T, np.ones(2))), "all finite"),
         (lambda: kernel_with(moves=()), "moves must be 'paper' or some of"),
     ],
 )  # fmt: skip
@@ -166,5 +169,6 @@ def test_bad_starts_and_moves_are_one_sentence(call, words):
         call()
 
 
-def kernel_with(prior=None, observed=(0.0, 0.0), start=None, **options):
-    return NetworkKernel(prior or ChefsProcess(), observed, np.zeros((5, 2)), start=start or GradientStart(), **options)
+def kernel_with(prior=None, observed=(0.0, 0.0), data=None, start=None, **options):
+    data = np.zeros((5, 2)) if data is None else data
+    return NetworkKernel(prior or ChefsProcess(), observed, data, start=start or GradientStart(), **options)

@@ -3,6 +3,7 @@ import csv
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -283,8 +284,11 @@ def test_fantasies_are_kept_and_drawn(tmp_path, monkeypatch):
     drawn = []
     real = fantasy.pairs
     monkeypatch.setattr(fantasy, "pairs", lambda points: drawn.append(list(points)) or real(points))
-    fantasy.run(tmp_path, ["iris"], say=lambda line: None, **options)
-    assert drawn == [["geyser", "iris"]]  # all that are there
+    said = []
+    fantasy.run(tmp_path, ["iris"], say=said.append, **options)
+    assert drawn == [["geyser", "iris"]] and not said  # all that are there
+    fantasy.run(tmp_path, ["iris"], say=said.append, minutes=1.0, **options)
+    assert len(said) == 1 and "made with other minutes or chains and stays as it is" in said[0]
     with refused("iris.npz holds points of another seed", "delete it"):
         fantasy.run(tmp_path, ["iris"], seed=1, **options)
     (tmp_path / "iris.npz").write_bytes(b"PK")
@@ -292,3 +296,14 @@ def test_fantasies_are_kept_and_drawn(tmp_path, monkeypatch):
         fantasy.run(tmp_path, ["iris"])
     with refused("datasets has 'wine-unique'"):
         fantasy.run(tmp_path, ["wine-unique"])
+
+
+def test_the_page_of_the_docs_is_made_of_the_results_beside_it():
+    docs = Path(__file__).parent.parent / "docs" / "results"
+    results = [result for _, result in table.results_in(docs / "table")]
+    page = table_report.markdown(results).replace("(table1.png)", "(table/table1.png)")
+    assert (docs / "table1.md").read_text(encoding="utf-8") == page
+    assert (docs / "table" / "table1.csv").read_text(encoding="utf-8") == table_report.as_csv(results)
+    sets = {(result["data"], result["sets"]) for result in results}
+    assert sets == {(data, table.default_sets(data)) for data, _ in sets}
+    assert not any(table.is_starved(result) for result in results)

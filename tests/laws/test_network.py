@@ -194,6 +194,7 @@ WRONG = {
     "resampling that weighs missing entries": (resampling, MIXED, lambda: mutant("ancestral", ("            if seen:", "            if i < n_observed:"))),
     "weighted edges without their likelihood": (weighted_edges, ZERO, lambda: mutant("paper", ("odds = proposal.log_ratio + change", "odds = proposal.log_ratio"))),
     "weighted births whose deaths forget the likelihood": (weighted_births_and_deaths, ZERO, lambda: mutant("paper", ("proposal.log_ratio + change:", "proposal.log_ratio + (change if birth else 0.0):"))),
+    "activations that are always accepted": (activations, ZERO, lambda: mutant("paper", ("min(current - total, 700.0))) < 1.0:", "min(current - total, 700.0))) < math.inf:"))),
     "activations with twice the precision": (activations, ZERO, lambda: mutant("paper", ("log_weight -= 0.5 *", "log_weight -= 1.0 *"))),
 }  # fmt: skip
 MORE = {

@@ -2,10 +2,6 @@
 
 They are here to be compared with. Each block draws the weights and biases from their conditional, makes its moves given
 them, and forgets them again. Each returns how many moves were tried and how many accepted.
-
-Activations are the one place where the kernel is not to the letter that of Adams et al.: candidates from N(mean, 1/ρ)
-compete with the current one by the likelihood of the children, and one of all is taken (iterated importance resampling,
-never rejected), where they propose one of several and accept or reject it.
 """
 
 import math
@@ -102,9 +98,10 @@ def weighted_birth_moves(rng, state, n_moves):
 
 @jit
 def activation_moves(rng, state, n_candidates):
-    """Each hidden (or missing) activation against draws from its conditional given the parents.
+    """Each hidden (or missing) activation against one of several draws from its conditional given the parents.
 
-    One of them and the current one is chosen in proportion to the likelihood of the children: never rejected.
+    One of the draws y_1 … y_m is chosen in proportion to w, the likelihood of the children. Ratio: Σ_j w(y_j) over the
+    same sum with the current activation in place of the chosen one (multiple-try Metropolis, independent proposals).
     """
     graph = state.graph
     n, n_observed, n_points = graph.size[N_ACTIVE], graph.size[N_OBSERVED], state.a.shape[1]
@@ -123,7 +120,7 @@ def activation_moves(rng, state, n_candidates):
             if k < n_observed and not state.missing[k, t]:
                 continue
             n_tried += 1
-            best, best_u, total = state.a[k, t], u[k], -math.inf
+            best, best_u, current, chosen, total = state.a[k, t], u[k], 0.0, -math.inf, -math.inf
             for candidate in range(n_candidates + 1):
                 a = state.a[k, t]
                 if candidate > 0:
@@ -134,11 +131,17 @@ def activation_moves(rng, state, n_candidates):
                         e = state.a[c, t] - mean[c] - weights[c, k] * (output - u[k])
                         seen = c < n_observed and not state.missing[c, t]
                         log_weight -= 0.5 * (state.power if seen else 1.0) * state.rho[c] * e * e
+                if candidate == 0:
+                    current = log_weight
+                    continue
                 top = max(total, log_weight)
                 total = top + math.log(math.exp(total - top) + math.exp(log_weight - top))
-                if candidate > 0 and rng.random() < math.exp(log_weight - total):
-                    best, best_u = a, output
-            n_accepted += best != state.a[k, t]
+                if rng.random() < math.exp(log_weight - total):
+                    best, best_u, chosen = a, output, log_weight
+            others = max(1.0 - math.exp(chosen - total), 0.0)  # all in units of the sum
+            if not rng.random() * (others + math.exp(min(current - total, 700.0))) < 1.0:
+                continue
+            n_accepted += 1
             for c in range(n):
                 if weights[c, k] != 0.0:
                     mean[c] += weights[c, k] * (best_u - u[k])

@@ -47,13 +47,17 @@ def run(
     made_folder(out)
     for name in names:
         path, table = out / f"{name}.npz", datasets.load(name, seed)
+        given = np.array([minutes or default_minutes(name), chains])
         if path.exists():
             if not np.array_equal(read(path)[0], table.to_z(table.test)):
                 raise ValueError(f"{path} holds points of another seed: choose another folder, or delete it")
+            with np.load(path) as there:
+                if "minutes_and_chains" not in there or not np.array_equal(there["minutes_and_chains"], given):
+                    say(f"{path} was made with other minutes or chains and stays as it is: delete it for another")
         else:
             model = SigmoidNetwork(
                 chains=chains,
-                minutes=minutes or default_minutes(name),
+                minutes=given[0],
                 n_jobs=1,
                 random_state=seed,
                 progress=False,
@@ -61,7 +65,8 @@ def run(
             ).fit(table.train)
             points = model.sample(len(table.test), random_state=seed)
             buffer = BytesIO()
-            np.savez_compressed(buffer, truth=table.to_z(table.test), fantasy=table.to_z(points))
+            clouds = {"truth": table.to_z(table.test), "fantasy": table.to_z(points)}
+            np.savez_compressed(buffer, minutes_and_chains=given, **clouds)
             write_whole(path, buffer.getvalue())
             say(f"{name}: {model.trace_.n_hidden.mean():.1f} hidden units, {model.trace_.n_edges.mean():.1f} edges")
     picture = out / "fantasy.png"

@@ -31,6 +31,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "ours": {"start": GradientStart()},
     "paper": {"moves": "paper"},
     "empty": {},
+    "paper from our start": {"moves": "paper", "start": GradientStart()},
     **{f"without {name}": {"start": GradientStart(), "moves": tuple(m for m in MOVES if m != name)} for name in MOVES},
 }
 MARKS = (0.25, 0.5, 0.75, 1.0)  # shares of the time at which the distance is measured
@@ -54,7 +55,12 @@ def main(arguments: list[str] | None = None) -> None:
         for name in given.datasets.split(","):
             for variant in given.variants.split(","):
                 path = given.out / f"{name}-{variant.replace(' ', '-')}-{seed}.json"
-                if not path.exists():
+                if path.exists():
+                    there = json.loads(path.read_text())
+                    asked = (given.chains, given.seconds)
+                    if there["chains"] and (found := (there["chains"], there["seconds"][-1])) != asked:
+                        print(f"{path.name} was made with {found[0]} chains of {found[1]:g} s and stays as it is")
+                else:
                     result = (
                         without_chains(name, variant, seed)
                         if variant in ("truth", "bootstrap")
@@ -230,7 +236,8 @@ def summary(results: list[dict[str, Any]]) -> str:
         ends = [run["curve"][-1][1:3] for result in group for run in result["runs"]]
         spread = f" ± {ratios.std(ddof=1):.2f}" if len(ratios) > 1 else ""
         size = "{:.0f} | {:.0f}".format(*np.median(ends, axis=0)) if ends else "- | -"
-        time_given = f"{group[0]['chains']} × {group[0]['seconds'][-1]:.0f}" if ends else "-"
+        times = sorted({(result["chains"], result["seconds"][-1]) for result in group if result["runs"]})
+        time_given = " and ".join(f"{chains} × {seconds:.0f}" for chains, seconds in times) or "-"
         lines.append(
             f"| {name} | {variant} | {len(group)} | {time_given} "
             f"| {np.mean([r['distance'][-1] for r in group]):.4f} | {ratios.mean():.2f}{spread} "

@@ -61,6 +61,10 @@ def _kept(folder: Path, variant: str, n_hidden: int, number: int, n_points: int,
     """Make one fit and keep it, unless it is there."""
     path = folder / f"{variant}-{n_hidden}-{number}.json"
     if path.exists():
+        there = json.loads(path.read_text())
+        if there["n_points"] != n_points or abs(there["seconds"] / seconds - 1) > 0.5:  # a step may take long
+            points, took = there["n_points"], there["seconds"]
+            print(f"{path.name} was made with {points} points in {took:.0f} s and stays as it is", flush=True)
         return
     result = fit(variant, n_hidden, number, n_points, seconds)
     unfinished = path.with_suffix(".part")

@@ -116,7 +116,8 @@ def markdown(results: Results) -> str:
             doubled=N_DOUBLED,
         )
     ]
-    for title, parts in (("", plain), (", without the columns named as traps, and Wine without repeated rows", rest)):
+    unique = ", and Wine without repeated rows" if any(part.startswith("wine-unique") for part in rest) else ""
+    for title, parts in (("", plain), (f", without the columns named as traps{unique}", rest)):
         if not parts:
             continue
         text += [
@@ -137,7 +138,8 @@ def markdown(results: Results) -> str:
             model_grid(results, parts, score("mean")),
             "Median:\n",
             model_grid(results, parts, score("median")),
-            "What doubling the effort added to the mean (a network's density is estimated, from below):\n",
+            "What doubling the effort added to the mean (a network's density is estimated, from below; twice the\n"
+            "effort takes other draws too, so the difference also has the noise of that choice):\n",
             model_grid(results, parts, doubled("mean"), 3, PRIORS),
             "And to the median:\n",
             model_grid(results, parts, doubled("median"), 3, PRIORS),
@@ -158,6 +160,8 @@ Three priors of one belief network, and what people would use instead, on nine d
 `chefs reproduce table` from JSON files, one a fit. Each figure is the mean ± standard deviation over splits of the data
 (fresh draws for the toys).
 
+![Ratios to the baseline of all models, beside the paper's](table1.png)
+
 - Distance: the mean over {sets} sets of fantasy points (more where test points are few), as many as test points, of
   their Hellinger distance from the test half, by the estimator of `chefs.metrics`. Baseline: that of the training half.
   The paper names no estimator, so only ratios to its own baseline can be compared. Points of the mixture and of the
@@ -169,6 +173,7 @@ Three priors of one belief network, and what people would use instead, on nine d
   {doubled} of them once more at twice the effort.
 - Networks: chains that take turns on one core, each, where its start is "gradient", from a network that it fits in 35 %
   of its time at most; half of the time is warm-up, and all chains count alike. Minutes are those of a clock.
+- ECIBP is our reading of a text that is not at hand (`docs/rivals.md`).
 - The rivals may have fewer splits: what is said below is over the splits that all models compared have.
 - Without traps: of the networks the other columns were integrated out; the alternatives were fitted again.
 """

@@ -316,6 +316,8 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         names = None if names is None else list(names)
         orders = orders_of(self.orders, names, z.shape[1])
         prior, hyperpriors = self._prior()
+        if np.isnan(orders).any() and not isinstance(prior, ChefsProcess):
+            raise ValueError("a buffet has its observed columns at order 0, none is free: give orders=0")
         if not (isinstance(self.moves, str | None) or _are_strings(self.moves)):
             raise TypeError(f"moves must be None, 'paper' or a list of names of moves; found {shown(self.moves)}")
         options: dict[str, Any] = {} if self.moves is None else {"moves": self.moves}

@@ -116,10 +116,13 @@ class NetworkKernel:
                 self.start.a.shape != (n, len(self.data))
                 or self.start.rho.shape != (n,)
                 or not (self.start.rho > 0).all()
+                or not np.isfinite(self.start.rho).all()
+                or not np.isfinite(self.start.a[self.n_observed :]).all()
+                or not np.isfinite(self.start.a[: self.n_observed][np.isnan(self.data.T)]).all()
             ):
                 raise ValueError(
-                    f"start must have a row of activations and a positive precision for each of its {n} nodes, "
-                    f"and a column for each of the {len(self.data)} points"
+                    f"start must have a row of activations and a positive precision for each of its {n} nodes, and a "
+                    f"column for each of the {len(self.data)} points, all finite"
                 )
         elif self.start is not None:
             self._check_fitted(self.start)
