@@ -269,7 +269,7 @@ def sweeps():
         f"{N_POINTS} points, {N_OBSERVED} observed nodes at order 0, {N_HIDDEN} hidden units, {N_EDGES} edges; "
         f"{N_CANDIDATES} candidates, {N_TRAJECTORIES} trajectories of {N_LEAPFROGS} leapfrog steps. One core, one "
         "thread of BLAS; best of 15. The twin is NumPy, vectorised over points and candidates, with dense products in "
-        "its gradient."
+        "its gradient. The sweep is these four blocks, without births and orders; those are in the sweeps under Mixing."
     )
     return "Sweeps a second", sentence, ["", "ms", "ms, NumPy", "a second", "ratio to NumPy"], rows
 

@@ -18,7 +18,7 @@ LIGHT = Hyperpriors(alpha=(5.0, 5.0), gamma=(5.0, 5.0), phi=(5.0, 5.0))
 CASES = {
     "observed at 0": ([0.0, 0.0], 0.0),
     "mixed orders, missing entries": ([0.0, 0.4, 1.0], 0.2),
-    "free orders": ([FREE, FREE], 0.0),
+    "free orders, missing entries": ([FREE, FREE], 0.2),
 }  # orders of the observed nodes, and the share of their entries that is missing
 
 

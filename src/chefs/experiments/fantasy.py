@@ -65,8 +65,8 @@ def run(
             ).fit(table.train)
             points = model.sample(len(table.test), random_state=seed)
             buffer = BytesIO()
-            clouds = {"truth": table.to_z(table.test), "fantasy": table.to_z(points)}
-            np.savez_compressed(buffer, minutes_and_chains=given, **clouds)
+            truth, made = table.to_z(table.test), table.to_z(points)
+            np.savez_compressed(buffer, truth=truth, fantasy=made, minutes_and_chains=given)
             write_whole(path, buffer.getvalue())
             say(f"{name}: {model.trace_.n_hidden.mean():.1f} hidden units, {model.trace_.n_edges.mean():.1f} edges")
     picture = out / "fantasy.png"

@@ -271,13 +271,16 @@ def arms_of(group: list[dict[str, Any]]) -> str:
 
 def curves(results: list[dict[str, Any]]):
     """Ratio to the baseline against seconds of a chain, a panel for each data set and a line for each variant."""
+    import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
     groups = grouped(results)
     names = list(dict.fromkeys(name for name, _ in groups))
     figure = Figure(figsize=(4.5 * len(names), 4), layout="constrained")
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     for panel, wanted in zip(panels, names, strict=True):
+        panel.set_prop_cycle(color=matplotlib.colormaps["tab20"](np.arange(20)))  # more variants than the usual ten
         for (name, variant), group in groups.items():
             if name == wanted and not group[0]["runs"]:
                 style = ":" if variant == "truth" else "--"
@@ -285,7 +288,9 @@ def curves(results: list[dict[str, Any]]):
             elif name == wanted:
                 panel.plot(group[0]["seconds"], np.mean([r["ratio"] for r in group], axis=0), "o-", label=variant, ms=3)
         panel.axhline(1.0, color="0.6", lw=0.8)
-        panel.set(title=wanted, xlabel="seconds of each chain")
+        panel.set(title=wanted, xlabel="seconds of each chain", yscale="log")
+        panel.yaxis.set(major_locator=FixedLocator([1, 1.5, 2, 3, 5, 10, 20]), minor_locator=NullLocator())
+        panel.yaxis.set_major_formatter(ScalarFormatter())
     panels[0].set_ylabel("Hellinger distance / baseline")
     panels[-1].legend(fontsize=7)
     return figure
