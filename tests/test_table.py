@@ -198,6 +198,12 @@ def test_statements_are_computed_from_the_results():
     ring = next(line for line in lines if line.startswith("ring"))
     assert "ratio, diagonal: spline flow (1.10, on one split), ICP is number 2 (1.20)" in ring
     assert "mean log-likelihood: ICP (-1.60, on one split);" in ring and "best of 4 by" in ring
+    ring = next(
+        line for line in table_statements.statements([*results, result("ring", "flow", 1, 1.0)]) if "best" in line
+    )
+    assert (
+        "ring: best of 2, without ECIBP, CIBP, which have fewer splits, by ratio, diagonal: spline flow (1.05" in ring
+    )
     results[0], results[1] = (
         result("ring", "icp", 0, 1.35, -1.6),
         result("ring", "icp", 1, 1.0, -1.6),

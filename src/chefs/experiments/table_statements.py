@@ -112,7 +112,10 @@ def _starved(results: Results) -> list[str]:
 
 
 def _winners(results: Results) -> list[str]:
-    """For each data set the best model by every measure, how clearly, and where the ICP stands."""
+    """For each data set the best model by every measure, how clearly, and where the ICP stands.
+
+    Models with fewer splits than the ICP are left out, and named, where others have as many.
+    """
     measures = (
         ("ratio, diagonal", ratio("diagonal"), 1),
         ("ratio, full", ratio("full"), 1),
@@ -121,7 +124,11 @@ def _winners(results: Results) -> list[str]:
     )
     lines = []
     for part in columns(results):
-        models, texts = in_table(results, [part]), []
+        every, texts = in_table(results, [part]), []
+        n_splits = {model: len(values(results, part, model, ratio("diagonal"))) for model in every}
+        as_many = [model for model in every if n_splits[model] >= n_splits.get("icp", 0)]
+        models = as_many if len(as_many) > 1 else every
+        fewer = ", ".join(MODELS[model] for model in every if model not in models)
         for title, of, sign in measures:
             found = {model: values(results, part, model, of) for model in models}
             known = over_common_splits(found)
@@ -132,7 +139,8 @@ def _winners(results: Results) -> list[str]:
                 how = _how_clearly(found, ranked[0], ranked[1])
                 texts.append(f"{title}: {MODELS[ranked[0]]} ({known[ranked[0]]:.2f}{how}){place}")
         if texts:
-            lines.append(f"{title_of(part)}: best of {len(models)} by {'; '.join(texts)}.")
+            left_out = f", without {fewer}, which have fewer splits," if fewer else ""
+            lines.append(f"{title_of(part)}: best of {len(models)}{left_out} by {'; '.join(texts)}.")
     return lines
 
 
