@@ -34,7 +34,7 @@ QUICK = {  # what comes later on the command line counts
     "python -m chefs.experiments.mixing": "--datasets geyser --variants empty --seeds 1 --chains 1 --seconds 0.3",
     "python -m chefs.experiments.recovery": "--hidden 1 --draws 1 --points 50 --seconds 0.3",
 }
-MOST_SECONDS = 100  # of a command: one that has no quick setting, and needs one, does not pass in silence
+MOST_SECONDS = 300  # of a command: one that has no quick setting, and needs one, does not pass in silence
 OUTPUTS = ("--out", "--output", "-o", "--plot", "--graphs")
 
 

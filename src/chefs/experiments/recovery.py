@@ -62,9 +62,9 @@ def _kept(folder: Path, variant: str, n_hidden: int, number: int, n_points: int,
     path = folder / f"{variant}-{n_hidden}-{number}.json"
     if path.exists():
         there = json.loads(path.read_text())
-        if there["n_points"] != n_points or abs(there["seconds"] / seconds - 1) > 0.5:  # a step may take long
-            points, took = there["n_points"], there["seconds"]
-            print(f"{path.name} was made with {points} points in {took:.0f} s and stays as it is", flush=True)
+        points, time_given = there["n_points"], there.get("asked_seconds", seconds)
+        if (points, time_given) != (n_points, seconds):
+            print(f"{path.name} was made with {points} points in {time_given:g} s and stays as it is", flush=True)
         return
     result = fit(variant, n_hidden, number, n_points, seconds)
     unfinished = path.with_suffix(".part")
@@ -111,7 +111,7 @@ def fit(variant: str, n_hidden: int, number: int, n_points: int, seconds: float)
         **VARIANTS[variant],
     )
     trace, used = run(np.random.default_rng([n_hidden, number, 1]), kernel, seconds)
-    about = {"variant": variant, "n_hidden": n_hidden, "number": number, "n_points": n_points}
+    about = {"variant": variant, "n_hidden": n_hidden, "number": number, "n_points": n_points, "asked_seconds": seconds}
     moves = trace.stats[0]["moves"]
     return {**about, "seconds": used, "n_draws": len(trace), **compared(dag, trace), "moves": moves}
 
