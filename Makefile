@@ -32,6 +32,7 @@ bench: .venv/installed-dev
 	$(BIN)/python -m benchmarks.prior
 	$(BIN)/python -m benchmarks.chain
 	$(BIN)/python -m benchmarks.network
+	$(BIN)/python -m benchmarks.metrics
 	$(BIN)/python -m benchmarks.architectures cpu
 
 .venv/bin/python:

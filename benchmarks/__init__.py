@@ -3,12 +3,14 @@
 import json
 import os
 import platform
+import subprocess
+import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("chefs", "numpy", "scipy", "numba", "joblib", "arviz")
+PACKAGES = ("chefs", "numpy", "scipy", "numba", "joblib", "arviz", "scikit-learn")
 
 
 def best_of(function, repeats=5):
@@ -20,6 +22,13 @@ def seconds(function):
     begin = time.perf_counter()
     function()
     return time.perf_counter() - begin
+
+
+def one_thread(name):
+    """Run a benchmark again with one thread of BLAS, which is set before NumPy is loaded, unless this is that run."""
+    if os.environ.get("OMP_NUM_THREADS") != "1":
+        again = [sys.executable, "-m", f"benchmarks.{name}"]
+        sys.exit(subprocess.call(again, env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}))
 
 
 def about(name, seed):

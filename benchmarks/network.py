@@ -4,7 +4,6 @@ The twin is NumPy vectorised over the points: the same moves on the same sizes, 
 """
 
 import math
-import os
 import re
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks import about, report, seconds
+from benchmarks import about, one_thread, report, seconds
 from benchmarks.chain import machine
 from chefs import ChefsProcess, Dag, sample
 from chefs.network.kernel import MOVES, NetworkKernel
@@ -395,7 +394,5 @@ def memory(sizes=(200_000, 400_000)):
 
 
 if __name__ == "__main__":
-    if os.environ.get("OMP_NUM_THREADS") != "1":  # before NumPy is loaded: both sides get one thread
-        again = [sys.executable, "-m", "benchmarks.network"]
-        sys.exit(subprocess.call(again, env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}))
+    one_thread("network")
     report("network", about("network", SEED), [sweeps(), cost(), mixing(), side_by_side(), memory()])

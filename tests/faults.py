@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 import chefs
-from chefs import sampling, storage
+from chefs import running, storage
 from tests.runs import likelihood_kernel, prior_kernel
 
 PLANS = {
@@ -110,7 +110,7 @@ def in_child(function, *args):
 
 def child_run(pipe, plan, folder, at):
     """Begin a run, or go on with it where there is one, and be killed at storage operation `at`, if any."""
-    sampling.FLUSH_SECONDS = 0.0
+    running.FLUSH_SECONDS = 0.0
     if at is not None:
         Operations(kill_myself, at).install(lambda owner, name, value, raising=True: setattr(owner, name, value))
     pipe.send("begun")

@@ -21,7 +21,7 @@ def two_blobs(rng, n):
     return rng.normal(size=(n, 2)) * [0.3, 0.5] + np.where(rng.random(n) < 0.5, -1.0, 1.0)[:, None]
 
 
-@pytest.mark.parametrize("name", ["mixture", "kernel", "flow"])
+@pytest.mark.parametrize("name", ["mixture", "kernel", "flow", "bootstrap"])
 def test_densities_integrate_to_one_and_are_those_of_the_draws(name, monkeypatch):
     if name == "flow":
         pytest.importorskip("zuko", reason="the flow needs zuko: pip install 'chefs[compare]'")
@@ -115,7 +115,7 @@ def test_the_floor_is_refused_where_it_would_not_be_one():
 
 def test_unknown_alternatives_and_missing_packages_get_a_sentence(monkeypatch):
     rng = np.random.default_rng(6)
-    with refused("'gmm'", "mixture, kernel, flow"):
+    with refused("'gmm'", "mixture, kernel, flow, bootstrap"):
         alternatives.fit("gmm", rng, rng.normal(size=(20, 2)))
     monkeypatch.setitem(sys.modules, "zuko", None)
     with refused("pip install 'chefs[compare]'", error=ImportError):
@@ -124,7 +124,7 @@ def test_unknown_alternatives_and_missing_packages_get_a_sentence(monkeypatch):
 
 def test_the_same_seed_gives_the_same_model():
     x = two_blobs(np.random.default_rng(7), 200)
-    for name in ("mixture", "kernel"):
+    for name in ("mixture", "kernel", "bootstrap"):
         one, two = (alternatives.fit(name, np.random.default_rng(8), x) for _ in range(2))
         np.testing.assert_array_equal(one.log_density(x), two.log_density(x))
         np.testing.assert_array_equal(*(model.sample(np.random.default_rng(9), 5) for model in (one, two)))

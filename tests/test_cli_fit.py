@@ -113,7 +113,7 @@ BAD = {
     "data.csv --out run --require dose->effect": "--require dose->effect needs a greater order for dose",
     "data.csv --out run --orders 0,1 --require dose->effect": "needs a greater order for dose",
     "data.csv --out run --orders nan --require dose->dose": "--require dose->dose leads from a column to itself",
-    "data.csv --out run --prior ibp": "'ibp' is not one of 'icp', 'cibp', 'ecibp'",
+    "data.csv --out run --prior crp": "'crp' is not one of 'icp', 'cibp', 'ecibp', 'ibp'",
     "data.csv --out run --prior cibp --orders 1": "order",
     "data.csv --out run --minutes 0": "minutes must be positive",
     "data.csv --out run --start warm": "start must be",

@@ -117,7 +117,7 @@ bad_values = one(
     ("fit", "--minutes", not_positive),
     ("fit", "--seed", st.one_of(negative, no_number)),
     ("fit", "--orders", heights),
-    ("fit", "--prior", plain.filter(lambda word: word not in ("icp", "cibp", "ecibp"))),
+    ("fit", "--prior", plain.filter(lambda word: word not in ("icp", "cibp", "ecibp", "ibp"))),
     ("fit", "--start", plain.filter(lambda word: word not in ("gradient", "empty"))),
     ("fit", "--forbid", plain),
     ("fit", "--require", plain),

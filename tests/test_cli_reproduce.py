@@ -43,7 +43,7 @@ def test_what_the_commands_pass_on(run, monkeypatch):
     monkeypatch.setattr(table, "run", instead)
     code, _, err = run("table", "--out", "t", "--minutes-per-fit", 0.5, "--rival-seeds", 2, "--start", "empty")
     assert (code, err) == (0, "")
-    assert seen["lists"] == (table.DATASETS, table.PRIORS, ("mixture", "kernel", "flow"))
+    assert seen["lists"] == (table.DATASETS, table.PRIORS, ("mixture", "kernel", "flow", "bootstrap"))
     assert (seen["minutes"], seen["seeds"], seen["rival_seeds"], seen["start"]) == (0.5, 5, 2, "empty")
     monkeypatch.setattr(fantasy, "run", instead)
     assert run("fantasy", "--out", "f", "--datasets", "ring", "--seed", 3)[0] == 0

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import chefs
-from chefs import sampling
+from chefs import running, sampling
 from tests.runs import likelihood_kernel, same_draws, skewed
 from tests.test_commands import commands
 
@@ -65,7 +65,7 @@ def client():
 def prepare():
     """Compile, or load what was compiled; then write after every step. Returns the process."""
     run(skewed, draws=1, n_jobs=1)
-    sampling.FLUSH_SECONDS = 0.0
+    running.FLUSH_SECONDS = 0.0
     return os.getpid()
 
 

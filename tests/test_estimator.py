@@ -20,7 +20,7 @@ from chefs.network import predictive
 from chefs.network.kernel import NetworkKernel
 from chefs.network.start import GradientStart
 from chefs.report.run import Run
-from chefs.sampling import Plan
+from chefs.running import Plan
 from tests.networks import model_of, one_unit
 from tests.runs import same_draws
 
@@ -103,7 +103,7 @@ def test_grid_search_by_held_out_log_likelihood():
     assert np.isfinite(through.cv_results_["mean_test_score"]).all()
 
 
-@pytest.mark.parametrize("name", ["icp", "cibp", "ecibp"])
+@pytest.mark.parametrize("name", ["icp", "cibp", "ecibp", "ibp"])
 def test_a_prior_by_name_has_hyperparameters_that_are_learnt(name):
     model = tiny(prior=name).fit(curve())
     assert len(set(model.trace_.scalar("alpha"))) == len(set(model.trace_.scalar("gamma"))) == 4
@@ -426,7 +426,10 @@ def test_bad_tables_are_explained(name):
         ({"required": [("dose", "effect")]}, "required"),
         ({"required": [0]}, r"required must be a list of pairs \(parent, child\); found \[0\]"),
         ({"forbidden": None}, r"forbidden must be a list of pairs \(parent, child\); found None"),
-        ({"prior": "ICP"}, "prior must be a ChefsProcess, a buffet, 'icp', 'cibp', 'ecibp' or None; found 'ICP'"),
+        (
+            {"prior": "ICP"},
+            "prior must be a ChefsProcess, a buffet, 'icp', 'cibp', 'ecibp', 'ibp' or None; found 'ICP'",
+        ),
         ({"moves": 3}, "moves must be None, 'paper' or a list of names of moves; found 3"),
         ({"moves": [["edge"]]}, "moves must be None, 'paper' or a list of names"),
         ({"max_hidden": "3", "start": "gradient"}, "max_hidden must be a whole number, at least 0; found '3'"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import chefs
-from chefs import RunError, Trace, sampling, storage
+from chefs import RunError, Trace, running, storage
 from chefs.storage import MAGIC, Store
 from tests.faults import (
     N_CHAINS,
@@ -35,8 +35,8 @@ def expected():
 def quick_disk(monkeypatch):
     """Do not wait for the disk where nothing is killed."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    monkeypatch.setattr(sampling, "FLUSH_SECONDS", np.inf)
-    monkeypatch.setattr(sampling, "FLUSH_DRAWS", 12)
+    monkeypatch.setattr(running, "FLUSH_SECONDS", np.inf)
+    monkeypatch.setattr(running, "FLUSH_DRAWS", 12)
 
 
 def result(function, *args, **options):
@@ -127,7 +127,7 @@ class TestKilled:
         for function, n_draws in ((begin, 30), (lambda _, folder: go_on(folder), 5)):
             with monkeypatch.context() as patch:
                 patch.setattr(Store, "write", killed_at_state)
-                patch.setattr(sampling, "FLUSH_DRAWS", n_draws)
+                patch.setattr(running, "FLUSH_DRAWS", n_draws)
                 with pytest.raises(Killed):
                     function("prior", folder)
             assert len(Trace.load(folder)) == 30
@@ -258,8 +258,8 @@ def folders(tmp_path_factory):
     """A run that has ended, one that was killed between two files, and one to take files from."""
     base = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sampling, "FLUSH_SECONDS", np.inf)
-        patch.setattr(sampling, "FLUSH_DRAWS", 9)
+        patch.setattr(running, "FLUSH_SECONDS", np.inf)
+        patch.setattr(running, "FLUSH_DRAWS", 9)
         for name in ("ended", "other"):
             begin("prior", base / name)
         Operations(killed, 75).install(patch.setattr)

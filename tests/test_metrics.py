@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks import metrics as bench
 from scipy import stats
 
 from chefs import metrics
@@ -308,3 +309,18 @@ def test_blocks_cover_every_point(monkeypatch):
     whole = hellinger(GOOD, GOOD + 0.5, n_points=150)
     monkeypatch.setattr(metrics, "BLOCK", 7)
     assert hellinger(GOOD, GOOD + 0.5, n_points=150) == pytest.approx(whole, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("covariance", "kernels"), [("diagonal", bench.scikit_learn_kernels), ("full", bench.scipy_kernels)]
+)
+def test_the_benchmarks_twin_is_the_same_estimate(covariance, kernels):
+    """And with the other kernels it would not be."""
+    rng = np.random.default_rng(40)
+    x, y = correlated(rng, 400), correlated(rng, 400, shift=0.4)
+    ours = [hellinger(x, y, covariance=covariance, n_resplits=0, rng=rng).distance for _ in range(20)]
+    twin = [bench.twin(rng, x, y, kernels, covariance) for _ in range(20)]
+    other = "full" if covariance == "diagonal" else "diagonal"
+    wrong = [hellinger(x, y, covariance=other, n_resplits=0, rng=rng).distance for _ in range(20)]
+    check({"mean": same_p_value(ours, twin)})
+    check_caught({"mean": same_p_value(wrong, twin)})

@@ -7,7 +7,7 @@ import pytest
 
 import chefs
 from chefs import progress as notes
-from chefs import sampling
+from chefs import running
 from chefs.kernels import Info
 from chefs.storage import Store
 from tests.runs import prior_kernel, same_draws
@@ -26,7 +26,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(sampling.time, "monotonic", clock.monotonic)
+    monkeypatch.setattr(running.time, "monotonic", clock.monotonic)
     return clock
 
 
@@ -167,11 +167,11 @@ def test_times_of_moves_are_added_up_after_warm_up(clock):
 
 def test_notes_say_how_much_time_is_left(clock, tmp_path):
     kernel = Slow(clock)
-    plan = sampling.Plan(10**6, 10**6, 1, 2.0)
-    at = sampling._start(kernel, np.random.default_rng(0))
-    for _ in itertools.islice(sampling._advance(kernel, plan, at, notes.Notes(None, 0), sampling.NOBODY, []), 90):
+    plan = running.Plan(10**6, 10**6, 1, 2.0)
+    at = running._start(kernel, np.random.default_rng(0))
+    for _ in itertools.islice(running._advance(kernel, plan, at, notes.Notes(None, 0), running.NOBODY, []), 90):
         pass
-    note = sampling._note(kernel, plan, at, kernel.step(at.rng, at.state)[1], 1.0)
+    note = running._note(kernel, plan, at, kernel.step(at.rng, at.state)[1], 1.0)
     assert (note.done, note.total, note.draws, note.seconds_left) == (90, 120, 30, 30.0)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chefs
-from chefs import Trace, sampling
+from chefs import Trace, running
 from chefs.patience import patient, plain
 from tests.runs import prior_kernel, same_draws
 
@@ -153,18 +153,18 @@ def test_workers_stop_when_the_process_that_wants_them_is_killed(tmp_path):
             time.sleep(0.05)
         process.kill()
     n = min(len(chain) for chain in Trace.load(tmp_path / "run").chains)
-    time.sleep(sampling.FLUSH_SECONDS + 1)
+    time.sleep(running.FLUSH_SECONDS + 1)
     sizes = [len(chain) for chain in Trace.load(tmp_path / "run").chains]
-    time.sleep(2 * sampling.FLUSH_SECONDS)
+    time.sleep(2 * running.FLUSH_SECONDS)
     assert [len(chain) for chain in Trace.load(tmp_path / "run").chains] == sizes
     assert min(sizes) >= n > 0
 
 
 def test_a_call_is_over_when_it_was_abandoned_or_its_process_is_no_longer_the_parent():
-    call = sampling.Call("some key", os.getppid())
+    call = running.Call("some key", os.getppid())
     assert not call.is_over(by_child=True)
     assert call._replace(process=os.getppid() + 1).is_over(by_child=True)
     assert not call._replace(process=os.getppid() + 1).is_over(by_child=False)
-    sampling._ABANDONED.append("some key")
+    running.ABANDONED.append("some key")
     assert call.is_over(by_child=False)
-    sampling._ABANDONED.remove("some key")
+    running.ABANDONED.remove("some key")

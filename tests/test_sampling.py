@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import chefs
-from chefs import RunError, Trace, sampling, tempering
+from chefs import RunError, Trace, running, tempering
 from chefs import progress as notes
 from chefs.storage import Store
 from tests.helpers import refused
@@ -75,10 +75,10 @@ class TestArguments:
             chefs.sample(np.random.Generator(np.random.RandomState(0)._bit_generator), KERNELS["prior"], draws=1)
 
     def test_calls_that_failed_are_forgotten_in_time(self):
-        for _ in range(2 * sampling._ABANDONED.maxlen):
-            sampling._ABANDONED.append("a call")
-        assert len(sampling._ABANDONED) == sampling._ABANDONED.maxlen
-        sampling._ABANDONED.clear()
+        for _ in range(2 * running.ABANDONED.maxlen):
+            running.ABANDONED.append("a call")
+        assert len(running.ABANDONED) == running.ABANDONED.maxlen
+        running.ABANDONED.clear()
 
     def test_kernel(self):
         with refused("kernel", error=TypeError):
@@ -288,7 +288,7 @@ class TestResume:
             chefs.resume(tmp_path / "run", draws=40, kernel=OtherMoves(), n_jobs=1)
 
     def test_exception_and_interrupt_in_a_likelihood(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(sampling, "FLUSH_SECONDS", 0.0)
+        monkeypatch.setattr(running, "FLUSH_SECONDS", 0.0)
         expected = run(kernel=likelihood_kernel(), draws=60, warmup=10)
         for error in (KeyboardInterrupt(), ZeroDivisionError("my own mistake")):
             folder = tmp_path / type(error).__name__
@@ -417,8 +417,8 @@ class TestProgress:
         ]
 
     def test_last_note_says_that_all_is_done(self, tmp_path):
-        trace, _ = sampling.run_chain(
-            KERNELS["prior"], sampling.Plan(7, 3, 2), np.random.default_rng(0), 0, None, tmp_path
+        trace, _ = running.run_chain(
+            KERNELS["prior"], running.Plan(7, 3, 2), np.random.default_rng(0), 0, None, tmp_path
         )
         note = notes.Note(**json.loads((tmp_path / "progress-0.json").read_text()))
         assert (note.done, note.total, note.draws, note.seconds_left) == (17, 17, 7, 0)

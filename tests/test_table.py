@@ -211,6 +211,23 @@ def test_statements_are_computed_from_the_results():
     assert "holds on none" in next(line for line in table_statements.statements(results) if "order" in line)
 
 
+def test_what_is_known_by_heart_is_a_measure_and_no_model(tmp_path):
+    results = [result("ring", "icp", 0, 1.2, -1.6), result("ring", "flow", 0, 1.3, -1.5)]
+    results += [result("wine", "icp", 0, 1.2)]
+    without = table_statements.statements(results)
+    results += [result("ring", "bootstrap", 0, 1.25, 5.0), result("wine", "bootstrap", 0, 1.1)]
+    lines = table_statements.statements(results)
+    above, ours = (line for line in lines if line not in without)
+    assert "above that of the paper's ICP on wine (1.10, paper 1.07):" in above
+    assert ours == "Our ICP's ratio is no larger than that of training points drawn again on ring (1.20, 1.25)."
+    page = table_report.markdown(results)
+    alone = [result("wine-unique", "bootstrap", 0, 1.1)]
+    assert len(table_report.write_table(tmp_path, alone)) == 3
+    rows = csv.DictReader(table_report.as_csv(results).splitlines())
+    assert [row["log_likelihood_mean"] for row in rows if row["model"] == "bootstrap"] == ["", ""]
+    assert page.count("\n| training points drawn again |") == 6  # two ratios, two distances, and both corrected
+
+
 def test_the_page_shows_ours_beside_the_papers():
     results = [result("ring", "icp", seed, ratio) for seed, ratio in enumerate((1.1, 1.3))]
     results += [result("yeast", "mixture", 0, 1.25, part="yeast without traps")]
@@ -254,6 +271,17 @@ def test_a_density_of_zero_is_the_worst_there_is():
     (ring,) = (line for line in table_statements.statements(results) if line.startswith("ring"))
     assert "mean log-likelihood: spline flow (-5.00, on one split), ICP is number 2 (-inf)" in ring
     assert "| ICP | -inf |" in table_report.markdown(results)
+
+
+def test_unequal_minutes_are_said():
+    results = [result("ring", model, seed, 1.2) for model in ("icp", "cibp") for seed in range(2)]
+    results += [result("wine", "icp", 0, 1.2), result("wine", "flow", 0, 1.2) | {"minutes": 9.0}]
+    assert not any("Minutes" in line for line in table_statements.statements(results))
+    results[0]["minutes"] = 7.0
+    (line,) = (line for line in table_statements.statements(results) if "Minutes" in line)
+    assert line == "Minutes were not the same for all priors on ring (ICP 4.5, CIBP 2)."
+    only = [*results[:1], *results[3:]]  # the ICP's split 0, which the cascade lacks
+    assert not any("Minutes" in line for line in table_statements.statements(only))
 
 
 def test_what_makes_figures_doubtful_is_said():

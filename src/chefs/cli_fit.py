@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from chefs.tabular import Numbers
 
 N_FANTASIES = 10  # sets of fantasy points that the demo averages over
-PriorName = StrEnum("PriorName", ["icp", "cibp", "ecibp"])
+PriorName = StrEnum("PriorName", ["icp", "cibp", "ecibp", "ibp"])
 Page = Annotated[bool, typer.Option("--report/--no-report", help="Whether to write report.html into the run's folder.")]
 
 
@@ -24,7 +24,7 @@ def fit(
     data: Annotated[str, typer.Argument(help="A table (.csv, .parquet or .npy), or a data set that chefs data lists.")],
     out: Annotated[Path, typer.Option(help="A new folder for the run.")],
     prior: Annotated[
-        PriorName, typer.Option(help="Over graphs: the chefs', the cascading or the extended buffet's.")
+        PriorName, typer.Option(help="Over graphs: the chefs', the cascading, the extended or the Indian buffet's.")
     ] = PriorName.icp,
     chains: Annotated[int, typer.Option(min=1, help="Independent chains.")] = 2,
     draws: Annotated[

@@ -51,7 +51,10 @@ def reproduce_table(
     out: Annotated[Path, typer.Option(help="Folder of the results: fits that are there are not made again.")],
     datasets: Annotated[str, typer.Option(help="Data sets, with commas between them.", show_default="all")] = "all",
     priors: Annotated[str, typer.Option(help="Priors of the network: icp, cibp, ecibp, or none.")] = "all",
-    alternatives: Annotated[str, typer.Option(help="Instead of it: mixture, kernel, flow, or none.")] = "all",
+    alternatives: Annotated[
+        str,
+        typer.Option(help="Instead of it: mixture, kernel, flow, bootstrap (training points drawn again), or none."),
+    ] = "all",
     minutes_per_fit: Annotated[
         float | None, typer.Option(help="Time of one fit on one core.", show_default="2, or 4 beyond two dimensions")
     ] = None,

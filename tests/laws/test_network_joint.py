@@ -17,6 +17,7 @@ from tests.mutants import mutant
 from tests.stats import check, check_caught, kept_p_values, uniform_p_value
 
 FEW = 10  # points: few, so that nothing is certain given them
+JOINTLY = CASES | {"observed at 0, missing entries": ([0.0, 0.0], 0.2)}
 
 
 # Geweke's joint test ---------------------------------------------------------------------------------------------------
@@ -61,10 +62,18 @@ def everything(state, bias, weight):
     }
 
 
+def everything_in(kernel, chain, scale=1.0, **changes):
+    """The summary of a chain's state, with fields changed for it, and of weights drawn given it, times `scale`."""
+    draw = kernel.draw(chain)
+    weight = np.zeros((draw.order.size, draw.order.size))
+    weight[draw.child, draw.parent] = draw.edge["weight"]
+    return everything(chain.network._replace(**changes), scale * draw.node["bias"], scale * weight)
+
+
 def geweke(case, seed, moves=MOVES, size=1_000, cycles=4):
     """Joint draws, and what they are after rounds of (data given the rest, the rest given data)."""
     rng = np.random.default_rng(seed)
-    observed, missing = CASES[case]
+    observed, missing = JOINTLY[case]
     data = np.zeros((FEW, len(observed)))
     kernel = NetworkKernel(ChefsProcess(), observed, data, hyperpriors=LIGHT, moves=moves, most_leapfrogs=5)
     before, after = [], []
@@ -78,14 +87,11 @@ def geweke(case, seed, moves=MOVES, size=1_000, cycles=4):
             data = chain.network.a[: len(observed)][seen]
             chain, _ = kernel.step(rng, chain)
             assert (chain.network.a[: len(observed)][seen] == data).all()  # no move changes what is observed
-        draw = kernel.draw(chain)
-        weight = np.zeros((draw.order.size, draw.order.size))
-        weight[draw.child, draw.parent] = draw.edge["weight"]
-        after.append(everything(chain.network, draw.node["bias"], weight))
+        after.append(everything_in(kernel, chain))
     return kept_p_values(before, after)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", JOINTLY)
 def test_geweke_joint(case):
     check(geweke(case, seed=70))
 
@@ -105,21 +111,27 @@ def test_geweke_sees_a_likelihood_that_counts_too_little(case, monkeypatch):
 # Simulation-based calibration ------------------------------------------------------------------------------------------
 
 
-RANKED = ("nodes", "edges", "alpha", "gamma", "phi", "log ρ of the first", "smallest log ρ", "log-likelihood")
+OF_WEIGHTS = (
+    "bias of the first", "biases of hidden", "sum of the weights", "largest weight", "what is left of the first",
+)  # fmt: skip
+RANKED = (
+    "nodes", "edges", "alpha", "gamma", "phi", "log ρ of the first", "smallest log ρ", "log-likelihood", *OF_WEIGHTS,
+)  # fmt: skip
 
 
-def calibration(case, seed, spoil=lambda data: data, size=200, warmup=50, thin=20, n_draws=4):
+def calibration(case, seed, spoil=lambda data: data, scale=1.0, size=200, warmup=50, thin=20, n_draws=4):
     """Whether the truth's rank among posterior draws, far apart, of a chain from an empty graph, is uniform.
 
-    Ties are broken at random. `spoil` may change the data that the chain is given.
+    Ties are broken at random. `spoil` may change the data that the chain is given, `scale` its weights and biases.
     """
     rng = np.random.default_rng(seed)
-    observed, missing = CASES[case]
+    observed, missing = JOINTLY[case]
     names = (*RANKED, "median of missing") if missing else RANKED
     options = {"hyperpriors": LIGHT, "max_hidden": MOST_HIDDEN, "most_leapfrogs": 10, "n_births": 10}
     ranks = []
     for _ in range(size):
-        truth = forward(rng, observed, missing, FEW).state
+        joint = forward(rng, observed, missing, FEW)
+        truth = joint.state
         data = np.where(truth.missing, np.nan, truth.a[: len(observed)]).T
         where = spoil(truth.missing.T).T  # also where the chain is told that nothing is missing
         kernel = NetworkKernel(ChefsProcess(), observed, spoil(data), **options)
@@ -127,15 +139,15 @@ def calibration(case, seed, spoil=lambda data: data, size=200, warmup=50, thin=2
         for step in range(warmup + thin * n_draws):
             chain, _ = kernel.step(rng, kernel.freeze(chain) if step == warmup else chain)
             if step >= warmup and (step - warmup) % thin == thin - 1:
-                draws.append(summary(chain.network._replace(missing=where)))
+                draws.append(everything_in(kernel, chain, scale, missing=where))
         drawn, true = (
-            np.array([[s[name] for name in names] for s in rows]).round(9) for rows in (draws, [summary(truth)])
+            np.array([[s[name] for name in names] for s in rows]).round(9) for rows in (draws, [everything(*joint)])
         )
         ranks.append((drawn < true).sum(axis=0) + rng.integers(0, (drawn == true).sum(axis=0) + 1))
     return {name: uniform_p_value(rank, n_draws + 1) for name, rank in zip(names, np.array(ranks).T, strict=True)}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", JOINTLY)
 def test_simulation_based_calibration(case):
     check(calibration(case, seed=73))
 
@@ -147,3 +159,8 @@ def test_calibration_sees_points_that_count_six_times():
 
 def test_calibration_sees_missing_entries_that_are_taken_for_zeros():
     check_caught(calibration("mixed orders, missing entries", 75, spoil=np.nan_to_num))
+
+
+def test_calibration_sees_weights_that_are_twice_as_large():
+    p_values = calibration("observed at 0", 76, scale=2.0)
+    check_caught({name: p_values[name] for name in OF_WEIGHTS})

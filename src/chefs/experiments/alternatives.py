@@ -1,5 +1,7 @@
 """What people would use instead of a belief network: Gaussian mixture, kernel density, neural spline flow.
 
+And the training points drawn again, which is no model, but what one has that knows them by heart and nothing else.
+
 Columns that are discrete, or nearly constant, have no density, and a model that puts a narrow enough peak on an atom
 reaches any likelihood. So every model here, and the network beside it (`with_floor`), is made a density of z + FLOOR ε,
 with ε standard normal and z the standardised columns, and all are scored at the same noisy test points. No peak can
@@ -126,6 +128,29 @@ class Kernels:
 
 
 @dataclass
+class Bootstrap:
+    """The training points, drawn with replacement; with the noise, kernels as narrow as the floor around them."""
+
+    z: FloatArray
+    chosen: dict[str, Any]
+
+    @classmethod
+    def fit(cls, rng: np.random.Generator, z: FloatArray, seconds: float = math.inf) -> Bootstrap:
+        """Nothing to do."""
+        return cls(z, {})
+
+    def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
+        """Training points."""
+        return rng.choice(self.z, n)
+
+    def log_density(self, z: FloatArray) -> FloatArray:
+        """Log density of each row."""
+        from sklearn.neighbors import KernelDensity
+
+        return KernelDensity(bandwidth=FLOOR).fit(self.z).score_samples(z)
+
+
+@dataclass
 class Flow:
     """A neural spline flow (zuko), trained on points with new noise in every pass and stopped by a fifth of them.
 
@@ -179,7 +204,7 @@ class Flow:
             return self.model().log_prob(torch.from_numpy(z).float()).numpy().astype(np.float64)
 
 
-ALTERNATIVES: dict[str, Any] = {"mixture": Mixture, "kernel": Kernels, "flow": Flow}
+ALTERNATIVES: dict[str, Any] = {"mixture": Mixture, "kernel": Kernels, "flow": Flow, "bootstrap": Bootstrap}
 
 
 def fit(name: str, rng: np.random.Generator, z: FloatArray, seconds: float = math.inf) -> Density:

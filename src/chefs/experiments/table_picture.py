@@ -10,6 +10,7 @@ from matplotlib.ticker import FixedLocator
 
 from chefs import datasets
 from chefs.experiments.table_values import (
+    BY_HEART,
     MODELS,
     PAPER,
     Results,
@@ -21,8 +22,8 @@ from chefs.experiments.table_values import (
     values,
 )
 
-COLOURS = dict(zip(MODELS, ("#b5542e", "#b58a2e", "#7d3c5d", "#2f6f9f", "#4f9d94", "#1b3a5c"), strict=True))
-MARKS = dict(zip(MODELS, "osDv^P", strict=True))
+COLOURS = dict(zip(MODELS, ("#b5542e", "#b58a2e", "#7d3c5d", "#2f6f9f", "#4f9d94", "#1b3a5c", "#8a8a8a"), strict=True))
+MARKS = dict(zip(MODELS, "osDv^PX", strict=True))
 
 
 def picture(results: Results) -> Figure:
@@ -36,7 +37,8 @@ def picture(results: Results) -> Figure:
             first = values(results, part, models[0], score("mean"))
             scores = values(results, part, model, score("mean"))
             _point(top, model, x + shift, list(values(results, part, model, ratio("diagonal")).values()))
-            _point(bottom, model, x + shift, [scores[seed] - first[seed] for seed in scores if seed in first])
+            if model != BY_HEART:
+                _point(bottom, model, x + shift, [scores[seed] - first[seed] for seed in scores if seed in first])
             if model in PAPER and part in datasets.list():
                 printed = PAPER[model][datasets.list().index(part)]
                 top.plot(x + shift, printed, MARKS[model], color=COLOURS[model], mfc="none", ms=7)

@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from chefs import datasets
-from chefs.experiments.table import PRIORS, is_starved
+from chefs.experiments.table import DATASETS, PRIORS, is_starved
 from chefs.experiments.table_values import (
+    BY_HEART,
     MODELS,
     PAPER,
     PAPER_BASELINE,
@@ -33,8 +34,10 @@ def statements(results: Results) -> list[str]:
     """Who wins where, computed from the results."""
     return [
         *_against_paper(results),
+        *_by_heart(results),
         *_unlike_baselines(results),
         *_in_order(results),
+        *_unequal_minutes(results),
         *_disagreements(results),
         *_starved(results),
         *_winners(results),
@@ -55,6 +58,32 @@ def _against_paper(results: Results) -> list[str]:
             ]
             line = f"{MODELS[model]}: ratio below the paper's on {len(below)} of {len(ours)} data sets"
             lines.append(line + (f"; not on {', '.join(above)}." if above else "."))
+    return lines
+
+
+def _by_heart(results: Results) -> list[str]:
+    """Where the paper's network is closer to the test half than training points drawn again, and where ours is."""
+    lines = []
+    printed = dict(zip(datasets.list(), PAPER["icp"], strict=True))
+    found = {part: values(results, part, BY_HEART, ratio("diagonal")) for part in datasets.list()}
+    heart = {part: float(np.mean(list(by_seed.values()))) for part, by_seed in found.items() if by_seed}
+    closer = [f"{title_of(p)} ({r:.2f}, paper {printed[p]:.2f})" for p, r in heart.items() if printed[p] < r]
+    if closer:
+        lines.append(
+            f"Training points drawn again have a ratio above that of the paper's ICP on {', '.join(closer)}: there the "
+            "paper's is closer than a model would be, by our estimator, that knew its training points by heart."
+        )
+    pairs = {
+        part: over_common_splits({m: values(results, part, m, ratio("diagonal")) for m in ("icp", BY_HEART)})
+        for part in heart
+    }
+    texts = [
+        f"{title_of(part)} ({pair['icp']:.2f}, {pair[BY_HEART]:.2f})"
+        for part, pair in pairs.items()
+        if len(pair) == 2 and pair["icp"] <= pair[BY_HEART]
+    ]
+    if texts:
+        lines.append(f"Our ICP's ratio is no larger than that of training points drawn again on {', '.join(texts)}.")
     return lines
 
 
@@ -91,6 +120,22 @@ def _in_order(results: Results) -> list[str]:
     ]
 
 
+def _unequal_minutes(results: Results) -> list[str]:
+    """Where the priors did not have the same time, on the splits that all of them have."""
+    texts = []
+    for data in DATASETS:
+        found = {
+            model: {r["seed"]: r["minutes"] for r in results if (r["data"], r["model"]) == (data, model)}
+            for model in in_table(results, [data])
+            if model in PRIORS
+        }
+        seeds = common_splits(found) if found else set()
+        if any(len({by_seed[seed] for by_seed in found.values()}) > 1 for seed in seeds):
+            mean = {model: np.mean([by_seed[seed] for seed in seeds]) for model, by_seed in found.items()}
+            texts.append(f"{title_of(data)} ({', '.join(f'{MODELS[m]} {minutes:g}' for m, minutes in mean.items())})")
+    return [f"Minutes were not the same for all priors on {'; '.join(texts)}."] if texts else []
+
+
 def _disagreements(results: Results) -> list[str]:
     """How many fits have chains that disagree, and what that means for the comparison of priors."""
     networks = [result["network"]["rhat"] for result in results if result["model"] in PRIORS]
@@ -124,7 +169,9 @@ def _winners(results: Results) -> list[str]:
     )
     lines = []
     for part in columns(results):
-        every, texts = in_table(results, [part]), []
+        every, texts = [model for model in in_table(results, [part]) if model != BY_HEART], []
+        if not every:
+            continue
         n_splits = {model: len(values(results, part, model, ratio("diagonal"))) for model in every}
         as_many = [model for model in every if n_splits[model] >= n_splits.get("icp", 0)]
         models = as_many if len(as_many) > 1 else every

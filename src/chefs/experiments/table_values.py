@@ -27,7 +27,9 @@ MODELS = {
     "mixture": "Gaussian mixture",
     "kernel": "kernel density",
     "flow": "spline flow",
+    "bootstrap": "training points drawn again",
 }
+BY_HEART = "bootstrap"  # no model: beside distances, not among densities and winners
 TITLES = {"moons": "two moons"}
 
 

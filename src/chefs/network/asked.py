@@ -10,7 +10,7 @@ import numpy as np
 from chefs import __version__
 from chefs.network.kernel import NetworkKernel
 from chefs.network.start import GradientStart
-from chefs.sampling import Plan
+from chefs.running import Plan
 
 
 def asked(kernel: NetworkKernel, plan: Plan, random_state: Any, temperatures: Any = None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Density
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from chefs._limits import Prior
-from chefs.buffets import CascadingBuffet, ExtendedBuffet
+from chefs.buffets import CascadingBuffet, ExtendedBuffet, IndianBuffet
 from chefs.dag import FloatArray, shown
 from chefs.kernels import Hyperpriors
 from chefs.network.asked import asked
@@ -20,14 +20,20 @@ from chefs.network.predictive import Method, fantasies, imputations, log_density
 from chefs.network.start import GradientStart, Start
 from chefs.network.tables import CLIP, Scale, check_finite, check_numbers, orders_of
 from chefs.prior import ChefsProcess
-from chefs.sampling import Plan, check_jobs, kept, sample, turns
+from chefs.running import Plan
+from chefs.sampling import check_jobs, kept, sample, turns
 from chefs.trace import Trace
 
 USUAL = 1000  # draws, and steps of warm-up
 ENDLESS = 1_000_000  # of them, where minutes decide
 START_UNITS, POINTS_A_UNIT = 40, 50  # units of a start: as many at most, and one for so many points
 START_SHARE = 0.35  # of the minutes there are, at most
-LEARNT: dict[str, type[Prior]] = {"icp": ChefsProcess, "cibp": CascadingBuffet, "ecibp": ExtendedBuffet}
+LEARNT: dict[str, type[Prior]] = {
+    "icp": ChefsProcess,
+    "cibp": CascadingBuffet,
+    "ecibp": ExtendedBuffet,
+    "ibp": IndianBuffet,
+}
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
@@ -48,8 +54,8 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
     Reference: P. Dallaire et al., The Indian Chefs Process, UAI 2020.
 
     Args:
-        prior: The prior over graphs, with its hyperparameters; "icp" (or None), "cibp" or "ecibp" for the chefs', the
-            cascading or the extended buffet's, whose hyperparameters are learnt as well.
+        prior: The prior over graphs, with its hyperparameters; "icp" (or None), "cibp", "ecibp" or "ibp" for the
+            chefs', the cascading, the extended or the Indian buffet's, whose hyperparameters are learnt as well.
         orders: Orders of the columns: one number, one for each, or a mapping from names (others are at 0); nan where
             free. A column can have parents of greater order only: inputs at 1 and outputs at 0 make a regression.
         draws: Draws of each chain; None for 1000 or, where `minutes` are given, for as many as they allow.
