@@ -5,19 +5,30 @@ import pytest
 from scipy import stats
 
 from chefs import Draw, datasets
-from chefs.experiments import mixing
+from chefs.experiments import baselines, mixing
 from tests.networks import one_unit, posterior
 
 
-def test_points_drawn_again_carry_the_noise_of_one_more_sample():
+def test_points_drawn_again_carry_the_noise_of_one_more_sample(monkeypatch):
     """Two samples differ by the noise of both; a sample of a sample from a third by that of three: √1.5 times."""
+    whole = baselines.over_splits
+    monkeypatch.setattr(baselines, "over_splits", lambda name: whole(name, 50))
     found = [mixing.without_chains("moons", variant, 5) for variant in ("truth", "bootstrap")]
     assert [result["variant"] for result in found] == ["truth", "bootstrap"]
     assert found[0]["baseline"] == pytest.approx(found[1]["baseline"])
     assert 0.7 < found[0]["ratio"][0] < 1.4
     assert 1.1 < found[1]["ratio"][0] < 1.35
+    assert found[0]["fresh_ratio"][0] == pytest.approx(1.0, abs=0.12)  # the luck of the split's test set is gone
+    assert found[1]["fresh_ratio"][0] == pytest.approx(1.5**0.5, abs=0.15)
     lines = mixing.summary(found).splitlines()
     assert len(lines) == 4 and "| moons | bootstrap | 1 | - |" in lines[3]
+
+
+def test_only_toys_have_fresh_test_sets():
+    iris = datasets.load("iris", 0)
+    assert np.isnan(mixing.from_fresh(iris, 0, [iris.train])) and mixing.without_luck(iris, [0.2]) == {}
+    line = mixing.summary([{**mixing.without_chains("iris", "bootstrap", 0)}]).splitlines()[-1]
+    assert line.split("|")[8].strip() == "-"
 
 
 def test_arms_of_the_pinwheel():

@@ -70,14 +70,14 @@ def test_a_small_run_is_kept_and_not_made_again(tmp_path, capsys):
     given = ["--out", str(tmp_path), "--hidden", "1", "--draws", "1", "--points", "200", "--seconds", "0.5"]
     main(given)
     files = sorted(path.name for path in tmp_path.iterdir())
-    assert files == ["fixed-1-0.json", "paper-1-0.json", "truth-1-0.json"]
+    assert files == ["fixed-1-0.json", "paper-1-0.json", "truth-1-0.json", "without-merges-1-0.json"]
     before = [(tmp_path / name).read_bytes() for name in files]
     main(given)
     assert [(tmp_path / name).read_bytes() for name in files] == before
     assert "stays as it is" not in capsys.readouterr().out
     main([*given, "--points", "100"])
     out = capsys.readouterr().out
-    assert out.count("was made with 200 points in") == 3 and "stays as it is" in out
+    assert out.count("was made with 200 points in") == 4 and "stays as it is" in out
     result = json.loads(before[0])
     assert np.allclose([sum(result["posterior"]), sum(result["posterior_sharing"])], 1)
     assert result["n_draws"] > 1
@@ -89,6 +89,8 @@ def test_a_small_run_is_kept_and_not_made_again(tmp_path, capsys):
         ["| paper", "all", "1"],
         ["| fixed", "1", "1"],
         ["| fixed", "all", "1"],
+        ["| without merges", "1", "1"],
+        ["| without merges", "all", "1"],
         ["| truth", "1", "1"],
         ["| truth", "all", "1"],
     ]

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from chefs import CascadingBuffet, ChefsProcess, Dag, ExtendedBuffet, IndianBuffet
-from chefs._core import ancestral, hamiltonian, learn, network, paper
+from chefs._core import ancestral, births, hamiltonian, learn, network, paper
 from chefs._core.network import NEWBORN_LOG_MASS, NetworkState, gram_of, log_marginal, rows_of_parents
 from chefs._core.state import N_ACTIVE
 from chefs.network.kernel import MOVES as OURS
@@ -199,7 +199,7 @@ WRONG = {
 }  # fmt: skip
 MORE = {
     "births with the Jacobian upside down": (births_and_deaths, ZERO, lambda: with_births((JACOBIAN, JACOBIAN.replace("+ 2.0", "- 2.0")))),
-    "births without the density of the proposal": (births_and_deaths, ZERO, lambda: with_births(("total -= math.log(weights[j] / mass) - math.log(cuts[j + 1] - cuts[j])", "total -= 0.0"))),
+    "births without the density of the proposal": (births_and_deaths, ZERO, lambda: with_births(("out) * out - log_q", "out) * out"))),
     "trajectories that move what is observed": (trajectories, MIXED, lambda: mutant("hamiltonian", ("                row *= state.missing[k, part]", "                pass"))),
 }  # fmt: skip
 
@@ -241,6 +241,27 @@ def test_what_no_birth_can_make_no_death_undoes():
         state.rho[0] = rho
         _, tried, accepted = learn.birth_moves(rng, state, 200, True)
         assert tried == 200 and accepted == 0
+
+
+def test_activations_of_a_birth_are_as_good_as_integrated_out():
+    """Σ_t log [p(a) p(child | a) / q(a)] is nearly the log integral, whichever a were drawn: a birth hangs on it.
+
+    Within 3 nats of quadrature for 2000 points (a density that is flat between cuts is 5 to 13 below it); scoring what was drawn gives the same number again.
+    """
+    rng = np.random.default_rng(71)
+    for bias, rho, weight, child_rho in ((0.5, 2.0, 0.7, 1.5), (-1.0, 0.1, 1.5, 8.0), (0.2, 0.01, -2.0, 5.0)):
+        new = births.unit(bias, rho, weight)
+        true = bias + rng.normal(size=2000) / math.sqrt(rho)
+        residual = weight * (1.0 / (1.0 + np.exp(-true)) - new.mean) + rng.normal(size=2000) / math.sqrt(child_rho)
+        z = np.linspace(-8.0, 8.0, 8001)
+        u = 1.0 / (1.0 + np.exp(-bias - z / math.sqrt(rho)))
+        each = stats.norm.pdf(z) * np.exp(-0.5 * child_rho * (residual[:, None] - weight * (u - new.mean)) ** 2)
+        truth = np.log(np.trapezoid(each, z, axis=1)).sum() + 1000 * math.log(child_rho)
+        for _ in range(3):
+            a = np.empty(2000)
+            drawn = births.activations(rng, new, child_rho, residual, np.ones(2000), a, True)
+            assert drawn == pytest.approx(truth, abs=3.0)
+            assert births.activations(rng, new, child_rho, residual, np.ones(2000), a, False) == pytest.approx(drawn)
 
 
 def test_masses_are_learned_in_warm_up_and_kept_after_it():

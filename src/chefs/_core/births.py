@@ -24,6 +24,7 @@ from chefs._core.propose import apply
 from chefs._core.state import N_ACTIVE
 
 MOST_CELLS = 600
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 class Unit(NamedTuple):
@@ -52,19 +53,19 @@ def unit(bias, rho, weight):
 
 
 @jit
-def cells_of(new, child_rho):
-    """Cuts of the standardised activation: fine enough for its density and for what the child makes of it.
+def cells_of(bias, rho, scale):
+    """Cuts of the standardised activation: fine enough for its density and for what children make of it.
 
-    At most `MOST_CELLS`; an empty array says that more would be needed.
+    `scale` is the height of the unit's step in standard deviations of its children. At most `MOST_CELLS`; an empty
+    array says that more would be needed.
     """
     cuts = np.empty(MOST_CELLS + 1)
     cuts[0] = -6.0
     n = 0
-    scale = abs(new.weight) * math.sqrt(child_rho)
     while cuts[n] < 6.0:
         step = 0.25
-        here = sigmoid(new.bias + cuts[n] / math.sqrt(new.rho))
-        while scale * (sigmoid(new.bias + (cuts[n] + step) / math.sqrt(new.rho)) - here) > 0.6:
+        here = sigmoid(bias + cuts[n] / math.sqrt(rho))
+        while scale * (sigmoid(bias + (cuts[n] + step) / math.sqrt(rho)) - here) > 0.3:
             step *= 0.5
         if n == MOST_CELLS:
             return np.empty(0)
@@ -74,53 +75,94 @@ def cells_of(new, child_rho):
 
 
 @jit
-def activations(rng, new, child_rho, residual, counts, a, drawing):
-    """Draw (or, where not `drawing`, only score) the activations of a new unit given the residuals of its child.
+def outputs_at(cuts, bias, rho):
+    """Outputs of a unit at cuts of its standardised activation."""
+    u = np.empty(cuts.size)
+    for j in range(cuts.size):
+        u[j] = sigmoid(bias + cuts[j] / math.sqrt(rho))
+    return u
 
-    Each point has its own density over cells, proportional to N(z) exp(−½ c ρ (e − w (u − E[u]))²) at their middles,
-    where c is what the entry of the child `counts`. Returns Σ_t log [p(a_t) p(child_t | a_t)^c / q_t(a_t)]; −∞ where no
-    birth could draw them: outside all cells, or where more cells would be needed than there may be.
+
+@jit
+def given_children(rng, bias, rho, pull, stiffness, a, drawing):
+    """Draw (or, where not `drawing`, score) activations, given children with log density f = pull u − ½ stiffness u².
+
+    Each point has its own density, linear between cuts, proportional there to N(z) exp(f). It must be accurate: one
+    that is flat between cuts loses 5 to 13 nats with 2000 points, and few births are left. Returns Σ_t log [p(a_t)
+    exp(f_t) / q_t(a_t)]; −∞ where they cannot be drawn: outside all cells, or where more are needed than there may be.
     """
-    cuts = cells_of(new, child_rho)
-    n = cuts.size - 1
-    if n < 1:
+    cuts = cells_of(bias, rho, math.sqrt(stiffness.max()))
+    if cuts.size == 0:
         return -math.inf
-    log_prior, effect, weights = np.empty(n), np.empty(n), np.empty(n)
-    for j in range(n):
-        z = 0.5 * (cuts[j] + cuts[j + 1])
-        log_prior[j] = -0.5 * z * z + math.log(cuts[j + 1] - cuts[j])
-        effect[j] = new.weight * (sigmoid(new.bias + z / math.sqrt(new.rho)) - new.mean)
+    u, height = outputs_at(cuts, bias, rho), np.empty(cuts.size)
     total = 0.0
-    for t in range(residual.size):
-        heaviest = -math.inf
-        for j in range(n):
-            e = residual[t] - effect[j]
-            weights[j] = log_prior[j] - 0.5 * counts[t] * child_rho * e * e
-            heaviest = max(heaviest, weights[j])
-        mass = 0.0
-        for j in range(n):
-            weights[j] = math.exp(weights[j] - heaviest)
-            mass += weights[j]
-        if drawing:
-            left = rng.random() * mass
-            j = 0
-            while left >= weights[j] and j < n - 1:
-                left -= weights[j]
-                j += 1
-            z = cuts[j] + (cuts[j + 1] - cuts[j]) * rng.random()
-            a[t] = new.bias + z / math.sqrt(new.rho)
-        else:
-            z = (a[t] - new.bias) * math.sqrt(new.rho)
-            if not cuts[0] <= z < cuts[n]:
-                return -math.inf
-            j = np.searchsorted(cuts, z, side="right") - 1
-        if weights[j] == 0.0:
+    for t in range(pull.size):
+        for j in range(cuts.size):
+            height[j] = -0.5 * cuts[j] * cuts[j] + (pull[t] - 0.5 * stiffness[t] * u[j]) * u[j]
+        z, log_q = between_cuts(rng, cuts, height, (a[t] - bias) * math.sqrt(rho), drawing)
+        if log_q == -math.inf:
             return -math.inf
-        e = residual[t] - new.weight * (sigmoid(a[t]) - new.mean)
-        total += -0.5 * z * z - 0.5 * math.log(2 * math.pi)
-        total += counts[t] * (0.5 * math.log(child_rho) - 0.5 * child_rho * e * e)
-        total -= math.log(weights[j] / mass) - math.log(cuts[j + 1] - cuts[j])
+        if drawing:
+            a[t] = bias + z / math.sqrt(rho)
+        out = sigmoid(a[t])
+        total += log_normal(z) + (pull[t] - 0.5 * stiffness[t] * out) * out - log_q
     return total
+
+
+@jit
+def log_normal(x):
+    """Log N(x; 0, 1)."""
+    return -0.5 * x * x - HALF_LOG_2PI
+
+
+@jit
+def between_cuts(rng, cuts, height, z, drawing):
+    """A draw (or `z`, where not `drawing`) and its log density; it is linear between cuts, and `height`, its log, lost.
+
+    The log density is −∞ outside all cells, and where all is 0.
+    """
+    last, highest, mass = cuts.size - 2, height.max(), 0.0
+    height[0] = math.exp(height[0] - highest)
+    for j in range(1, cuts.size):
+        height[j] = math.exp(height[j] - highest)
+        mass += 0.5 * (cuts[j] - cuts[j - 1]) * (height[j - 1] + height[j])
+    if drawing:
+        z, j = drawn_between(rng, cuts, height, mass)
+    else:
+        if not cuts[0] <= z < cuts[last + 1]:
+            return z, -math.inf
+        j = np.searchsorted(cuts, z, side="right") - 1
+    here = height[j] + (height[j + 1] - height[j]) * (z - cuts[j]) / (cuts[j + 1] - cuts[j])
+    return z, (math.log(here / mass) if here > 0.0 else -math.inf)
+
+
+@jit
+def activations(rng, new, child_rho, residual, counts, a, drawing):
+    """Draw (or score) the activations of a new unit given the residuals e of its child.
+
+    Returns Σ_t log [p(a_t) p(child_t | a_t)^c / q_t(a_t)], log p(child_t | a_t) = ½ log ρ − ½ ρ (e − w (u − E[u]))²;
+    c is what the entry of the child `counts`.
+    """
+    e, w = residual + new.weight * new.mean, new.weight
+    pull, stiffness = child_rho * w * counts * e, child_rho * w * w * counts
+    rest = 0.5 * counts.sum() * math.log(child_rho) - 0.5 * child_rho * np.dot(counts * e, e)
+    return given_children(rng, new.bias, new.rho, pull, stiffness, a, drawing) + rest
+
+
+@jit
+def drawn_between(rng, cuts, height, mass):
+    """A point of the density that is linear between cuts, and the cell that it lies in."""
+    left, j, last = rng.random() * mass, 0, cuts.size - 2
+    while j < last:
+        here = 0.5 * (cuts[j + 1] - cuts[j]) * (height[j] + height[j + 1])
+        if left < here:
+            break
+        left -= here
+        j += 1
+    low, high, share = height[j], height[j + 1], rng.random()
+    root = math.sqrt(low * low + share * (high * high - low * low))
+    within = share * (low + high) / (low + root) if low + root > 0.0 else share
+    return min(cuts[j] + (cuts[j + 1] - cuts[j]) * within, math.nextafter(cuts[j + 1], -math.inf)), j
 
 
 @jit

@@ -19,12 +19,13 @@ import joblib
 import numpy as np
 
 from chefs import ChefsProcess, Dag, Hyperpriors, Trace, resume, sample
-from chefs.network.kernel import NetworkKernel
+from chefs.network.kernel import MOVES, NetworkKernel
 from chefs.network.start import Start
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "paper": {"hyperpriors": Hyperpriors()},
     "fixed": {"hyperpriors": None},
+    "without merges": {"hyperpriors": Hyperpriors(), "moves": tuple(name for name in MOVES if name != "merge")},
     "truth": {"hyperpriors": Hyperpriors()},  # starts at the true network: what the posterior has there, found or not
 }
 SIZES = (1, 2, 3, 4)
@@ -59,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _kept(folder: Path, variant: str, n_hidden: int, number: int, n_points: int, seconds: float) -> None:
     """Make one fit and keep it, unless it is there."""
-    path = folder / f"{variant}-{n_hidden}-{number}.json"
+    path = folder / f"{variant.replace(' ', '-')}-{n_hidden}-{number}.json"
     if path.exists():
         there = json.loads(path.read_text())
         points, time_given = there["n_points"], there.get("asked_seconds", seconds)

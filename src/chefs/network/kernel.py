@@ -21,7 +21,7 @@ from chefs.prior import ChefsProcess, Observed, checked_rng
 if TYPE_CHECKING:
     from chefs._core.network import NetworkState
 
-MOVES = ("edge", "birth", "plain birth", "order", "precision", "resample", "hamiltonian")
+MOVES = ("edge", "birth", "plain birth", "merge", "order", "precision", "resample", "hamiltonian")
 PAPER = ("weighted edge", "weighted birth", "uniform order", "precision", "activation")
 EVERY_MOVE = (*MOVES, *(name for name in PAPER if name not in MOVES))
 TARGET_ACCEPTANCE = 0.75
@@ -49,6 +49,7 @@ class NetworkKernel:
     - "edge": edges with the weights of the child integrated out, as many as there are pairs of nodes;
     - "birth": births and deaths of units with one child that keep its mean and variance; "plain birth": such that leave
       its precision alone and take activations from the prior: few births of use, but easy deaths of useless units;
+    - "merge": now and then, one unit in the place of a pair that does its work, or the reverse (under the ICP);
     - "order", "precision": from their conditionals;
     - "resample": all hidden activations of a point against new ancestries;
     - "hamiltonian": trajectories over all hidden activations and precisions.
@@ -221,6 +222,11 @@ class NetworkKernel:
                 return state, *learn.order_moves(rng, network, name == "order")
             case "birth" | "plain birth":
                 network, tried, accepted = learn.birth_moves(rng, network, self.n_births, name == "birth")
+                return state._replace(network=network), tried, accepted
+            case "merge":
+                from chefs.network import merges
+
+                network, tried, accepted = merges.merge_moves(rng, network, int(rng.random() < merges.RATE))
                 return state._replace(network=network), tried, accepted
             case "weighted birth":
                 network, tried, accepted = paper.weighted_birth_moves(rng, network, self.n_births)

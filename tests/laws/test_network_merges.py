@@ -1,0 +1,156 @@
+"""Splits and merges keep the joint law: with proposals so wide that they are often accepted, and errors are caught.
+
+What the library draws pairs from is fitted to those that chains get stuck in, and hardly ever meets one of the prior.
+Only those constants are other here.
+"""
+
+import functools
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from chefs import CascadingBuffet, ChefsProcess, Dag
+from chefs._core.network import NEWBORN_LOG_MASS, NetworkState
+from chefs._core.state import N_ACTIVE
+from chefs.network import merges
+from chefs.network.kernel import NetworkKernel
+from chefs.network.start import Start
+from tests.laws.graphs import state_of
+from tests.laws.joint import CASES, forward
+from tests.laws.test_network import invariance
+from tests.laws.test_network_tempered import tempered
+from tests.stats import check, check_caught
+
+ZERO, MIXED, FREED = CASES
+N_TRIES = 12
+
+
+@pytest.fixture
+def wide(monkeypatch):
+    """Pairs like those of the prior, and as many splits as merges."""
+    constants = {"SHARE_SD": 0.3, "SHIFT_SD": 0.3, "OWN_SD": 0.8, "EDGE": 0.4, "EDGE_SD": 1.1, "BIAS_SD": 1.1}
+    constants |= {"LOG_RHO_H": -1.2, "LOG_RHO_K": -1.4, "LOG_RHO_SD": 2.0, "SPLITS": 0.5}
+    for name, value in constants.items():
+        monkeypatch.setattr(merges, name, value)
+
+
+def with_something_to_do(draw):
+    """Joint draws whose graph has a unit to split or a pair to merge: as it has after any split or merge."""
+
+    def drawn(rng, observed, missing):
+        while True:
+            joint = draw(rng, observed, missing)
+            if len(merges.units_to_split(joint.state.graph)) or merges.pairs_to_merge(joint.state.graph):
+                return joint
+
+    return drawn
+
+
+def p_values(case, draw, seed=90, size=1_000):
+    """Of what splits and merges leave of the joint law, and how many of either there were."""
+    changes = np.zeros(2, dtype=int)
+
+    def move(rng, state):
+        for _ in range(N_TRIES):
+            before = state.graph.size[N_ACTIVE]
+            state, tried, accepted = merges.merge_moves(rng, state, 1)
+            assert tried == 1 and accepted == abs(state.graph.size[N_ACTIVE] - before)
+            changes[0] += state.graph.size[N_ACTIVE] > before
+            changes[1] += state.graph.size[N_ACTIVE] < before
+        return state
+
+    return invariance(move, case, seed, size, with_something_to_do(draw)), changes
+
+
+@pytest.mark.parametrize(
+    ("case", "draw", "size"),
+    [
+        pytest.param(ZERO, functools.partial(forward, n_points=4), 1_000, id="observed at 0"),
+        pytest.param(FREED, functools.partial(forward, n_points=4), 1_000, id="free orders, missing entries"),
+        pytest.param(MIXED, functools.partial(forward, n_points=4), 4_000, id="mixed", marks=pytest.mark.evidence),
+        pytest.param(MIXED, tempered(0.4), 4_000, id="power 0.4", marks=pytest.mark.evidence),
+    ],
+)
+def test_splits_and_merges_keep_the_joint_law(case, draw, size, wide):
+    found, changes = p_values(case, draw, size=size)
+    check(found)
+    assert changes.min() > 25, changes
+
+
+ERRORS = {
+    "splits without a density of the pair's numbers": ("log_draw_pair", lambda *given: 0.0),
+    "a merge without a density of the unit's numbers": ("log_draw_unit", lambda *given: 0.0),
+    "a prior of precisions with another constant": ("LOG_RHO_NORM", 2.0),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_of_splits_and_merges_are_caught(name, wide, monkeypatch):
+    monkeypatch.setattr(merges, *ERRORS[name])
+    check_caught(p_values(ZERO, functools.partial(forward, n_points=4))[0])
+
+
+def network_of(rng, dag, weight, bias, rho, n_points):
+    """A state of the model with these numbers, its observed rows the data."""
+    a = np.zeros((dag.n_nodes, n_points))
+    for i in np.argsort(-dag.order):
+        a[i] = bias[i] + weight[:, i] @ expit(a) + rng.normal(size=n_points) / np.sqrt(rho[i])
+    return Start(dag, a, rho)
+
+
+def pair_in_place_of_one(rng, n_points=1000):
+    """Three children of one unit, and a chain that explains them by a pair."""
+    one = Dag([[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 0]], [0, 0, 0, 0.5], 3)
+    weight = np.zeros((4, 4))
+    weight[3, :3] = 2.7, -2.6, 2.8
+    data = network_of(rng, one, weight, np.zeros(4), np.array([8.0, 8.0, 8.0, 0.16]), n_points).a[:3]
+    edges = np.zeros((5, 5), dtype=bool)
+    edges[3, :3], edges[4, :4] = True, True
+    pair = Dag(edges, [0, 0, 0, 0.5, 0.8], 3)
+    switch = 10.0 * rng.normal(size=n_points)
+    hidden = np.stack([1.5 - 3.0 * expit(switch) + 1.7 * rng.normal(size=n_points), switch])
+    return data, Start(pair, np.concatenate([data, hidden]), np.array([8.0, 8.0, 8.0, 0.35, 0.01]))
+
+
+def test_a_pair_that_does_the_work_of_one_is_merged():
+    """Trajectories let the pair explain the data first; with merges there is one unit then, and without them there are two."""
+    rng = np.random.default_rng(91)
+    data, start = pair_in_place_of_one(rng)
+    for moves, n_left in (
+        (("resample", "hamiltonian", "precision"), 2),
+        (("resample", "hamiltonian", "precision", "merge"), 1),
+    ):
+        kernel = NetworkKernel(ChefsProcess(1, 1, 1), np.zeros(3), data.T.copy(), start=start, moves=moves)
+        chain = kernel.init(rng)
+        for _ in range(400):
+            chain, _ = kernel.step(rng, chain)
+        assert chain.network.graph.size[N_ACTIVE] - 3 == n_left
+
+
+def test_which_units_may_be_split_and_which_pairs_merged():
+    edges = np.zeros((6, 6), dtype=bool)
+    edges[3, [0, 1]], edges[4, [0, 1, 3]], edges[5, [2]] = True, True, True
+    graph = state_of(Dag(edges, [0, 0, 0, 0.4, 0.6, 0.5], 3), ChefsProcess(), [0.0] * 3, 9)
+    assert merges.pairs_to_merge(graph) == [(3, 4)] and merges.units_to_split(graph).tolist() == [4]
+    for parent, child in ((4, 2), (5, 3), (3, 2)):  # another child of k, another parent of h, another child of h
+        more = edges.copy()
+        more[parent, child] = True
+        graph = state_of(Dag(more, [0, 0, 0, 0.4, 0.6, 0.5], 3), ChefsProcess(), [0.0] * 3, 9)
+        assert not merges.pairs_to_merge(graph)
+
+
+def test_nothing_is_split_beyond_the_limit_or_under_another_prior():
+    rng = np.random.default_rng(92)
+    dag = Dag([[0, 0, 0], [0, 0, 0], [1, 1, 0]], [0, 0, 0.5], 2)
+    graph = state_of(dag, ChefsProcess(), [0.0, 0.0], 1)
+    a = rng.normal(size=(graph.order.size, 5))
+    rho = np.ones(len(a))
+    state = NetworkState(graph, a, rho, np.zeros((2, 5), bool), np.full(len(a), NEWBORN_LOG_MASS))
+    assert merges.merge_moves(rng, state, 300)[1:] == (300, 0)
+    kernel = NetworkKernel(CascadingBuffet(), np.zeros(2), rng.normal(size=(5, 2)), moves=("birth", "merge"))
+    chain, accepted = kernel.init(rng), np.zeros(2, dtype=int)
+    for _ in range(50):
+        chain, info = kernel.step(rng, chain)
+        accepted += info.tally[:, 1]
+    assert kernel.move_names == ("birth", "merge") and accepted[0] > 0 and accepted[1] == 0

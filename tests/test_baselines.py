@@ -1,0 +1,42 @@
+"""Baselines over many splits, and ratios to their mean."""
+
+import json
+
+import numpy as np
+import pytest
+
+from chefs import datasets, metrics
+from chefs.experiments import baselines
+from tests.test_table import result
+
+
+def test_a_baseline_is_the_distance_of_the_halves_of_its_split():
+    found = baselines.over_splits("iris", 3)
+    assert len(found) == 3 and len(set(found)) == 3
+    split = datasets.load("iris", baselines.FIRST + 1)
+    rng = np.random.default_rng([baselines.FIRST + 1, 53])
+    assert found[1] == metrics.hellinger(split.to_unit(split.train), split.to_unit(split.test), rng=rng).distance
+
+
+def test_distances_are_divided_by_the_mean_of_all_baselines():
+    results = [result("ring", "icp", seed, ratio) for seed, ratio in enumerate((1.0, 1.4))]
+    results += [result("iris", "icp", 0, 1.5), result("ring", "mixture", 0, 1.6)]
+    found = {"ring": np.array([0.05, 0.15, 0.16]), "iris": np.array([0.1, 0.1])}
+    text = baselines.page(results, found)
+    assert "| mean of all | 0.1200 ± 0.0351 | 0.1000 ± 0.0000 |" in text
+    assert "| mean of the table's | 0.1000 | 0.1000 |" in text
+    assert "| ICP | 1.00 | 1.50 |" in text  # (0.1 + 0.14) / 2 / 0.12
+    assert "| Gaussian mixture | 1.33 |  |" in text
+    assert "below the paper's on 1 of 2; not on iris (1.50, paper 1.38)" in text
+
+
+def test_the_page_is_written_from_a_folder(tmp_path, capsys):
+    (tmp_path / "table").mkdir()
+    asked = ["--table", str(tmp_path / "table"), "--out", str(tmp_path / "page.md"), "--splits", "2"]
+    with pytest.raises(SystemExit):
+        baselines.main(asked)
+    assert "make some with chefs reproduce table" in capsys.readouterr().err and not (tmp_path / "page.md").exists()
+    (tmp_path / "table" / "geyser-icp-0.json").write_text(json.dumps(result("geyser", "icp", 0, 1.2)))
+    baselines.main(asked)
+    expected = baselines.over_splits("geyser", 2).mean()
+    assert f"| ICP | {0.12 / expected:.2f} |" in (tmp_path / "page.md").read_text()
