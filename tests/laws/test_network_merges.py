@@ -13,7 +13,7 @@ from scipy.special import expit
 from chefs import CascadingBuffet, ChefsProcess, Dag
 from chefs._core.network import NEWBORN_LOG_MASS, NetworkState
 from chefs._core.state import N_ACTIVE
-from chefs.network import merges
+from chefs.network import merge_draws, merges
 from chefs.network.kernel import NetworkKernel
 from chefs.network.start import Start
 from tests.laws.graphs import state_of
@@ -30,9 +30,10 @@ N_TRIES = 12
 def wide(monkeypatch):
     """Pairs like those of the prior, and as many splits as merges."""
     constants = {"SHARE_SD": 0.3, "SHIFT_SD": 0.3, "OWN_SD": 0.8, "EDGE": 0.4, "EDGE_SD": 1.1, "BIAS_SD": 1.1}
-    constants |= {"LOG_RHO_H": -1.2, "LOG_RHO_K": -1.4, "LOG_RHO_SD": 2.0, "SPLITS": 0.5}
+    constants |= {"LOG_RHO_H": -1.2, "LOG_RHO_K": -1.4, "LOG_RHO_SD": 2.0}
     for name, value in constants.items():
-        monkeypatch.setattr(merges, name, value)
+        monkeypatch.setattr(merge_draws, name, value)
+    monkeypatch.setattr(merges, "SPLITS", 0.5)
 
 
 def with_something_to_do(draw):
@@ -79,15 +80,15 @@ def test_splits_and_merges_keep_the_joint_law(case, draw, size, wide):
 
 
 ERRORS = {
-    "splits without a density of the pair's numbers": ("log_draw_pair", lambda *given: 0.0),
-    "a merge without a density of the unit's numbers": ("log_draw_unit", lambda *given: 0.0),
-    "a prior of precisions with another constant": ("LOG_RHO_NORM", 2.0),
+    "splits without a density of the pair's numbers": (merges, "log_draw_pair", lambda *given: 0.0),
+    "a merge without a density of the unit's numbers": (merges, "log_draw_unit", lambda *given: 0.0),
+    "a prior of precisions with another constant": (merge_draws, "LOG_RHO_NORM", 2.0),
 }
 
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors_of_splits_and_merges_are_caught(name, wide, monkeypatch):
-    monkeypatch.setattr(merges, *ERRORS[name])
+    monkeypatch.setattr(*ERRORS[name])
     check_caught(p_values(ZERO, functools.partial(forward, n_points=4))[0])
 
 

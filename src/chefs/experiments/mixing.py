@@ -24,6 +24,7 @@ from chefs.convergence import diagnose
 from chefs.dag import BoolArray, FloatArray
 from chefs.draws import Draw
 from chefs.experiments import baselines, rendered
+from chefs.network.estimator import have_compiled
 from chefs.network.kernel import MOVES, NetworkKernel
 from chefs.network.start import GradientStart
 
@@ -80,6 +81,7 @@ def fit(name: str, variant: str, seed: int, n_chains: int, seconds: float, n_job
     table = datasets.load(name, seed)
     data, test = table.standardised()[:2]
     kernel = NetworkKernel(ChefsProcess(), np.zeros(data.shape[1]), data, **VARIANTS[variant])
+    have_compiled()
     generators = np.random.default_rng([seed, 41]).spawn(n_chains)
     work = joblib.Parallel(n_jobs=n_jobs)(joblib.delayed(follow)(kernel, g, seconds, test) for g in generators)
     runs = cast(list[dict[str, Any]], work)

@@ -381,7 +381,12 @@ def have_compiled(moves: Sequence[str] = MOVES) -> None:
     rng = np.random.default_rng(0)
     start, data = GradientStart(2, 1), rng.standard_normal((4, 2))
     kernel = NetworkKernel(ChefsProcess(), np.zeros(2), data, start=start, moves=tuple(moves))
-    kernel.draw(kernel.step(rng, kernel.init(rng))[0])
+    chain = kernel.init(rng)
+    if "merge" in moves:
+        from chefs.network import merges
+
+        merges.have_compiled(rng, chain.network)
+    kernel.draw(kernel.step(rng, chain)[0])
 
 
 def generator(random_state: RandomState) -> np.random.Generator:
