@@ -29,8 +29,8 @@ N_TRIES = 12
 @pytest.fixture
 def wide(monkeypatch):
     """Pairs like those of the prior, and as many splits as merges."""
-    constants = {"SHARE_SD": 0.3, "SHIFT_SD": 0.3, "OWN_SD": 0.8, "EDGE": 0.4, "EDGE_SD": 1.1, "BIAS_SD": 1.1}
-    constants |= {"LOG_RHO_H": -1.2, "LOG_RHO_K": -1.4, "LOG_RHO_SD": 2.0}
+    constants = {"SHARE_SD": 0.3, "SHIFT_SD": 0.3, "OWN_SD": 0.8, "OWN_BIAS_SD": 0.8}
+    constants |= {"EDGE": 0.4, "EDGE_SD": 1.1, "BIAS_SD": 1.1}
     for name, value in constants.items():
         monkeypatch.setattr(merge_draws, name, value)
     monkeypatch.setattr(merges, "SPLITS", 0.5)
@@ -82,7 +82,7 @@ def test_splits_and_merges_keep_the_joint_law(case, draw, size, wide):
 ERRORS = {
     "splits without a density of the pair's numbers": (merges, "log_draw_pair", lambda *given: 0.0),
     "a merge without a density of the unit's numbers": (merges, "log_draw_unit", lambda *given: 0.0),
-    "a prior of precisions with another constant": (merge_draws, "LOG_RHO_NORM", 2.0),
+    "a choice of orders by nobody": (merges, "log_choice", lambda *given: 3.0),
 }
 
 

@@ -20,13 +20,13 @@ from chefs.dag import FloatArray
 
 FREEDOM = 5.0  # degrees, of the t distribution that a merged unit is drawn from
 WIDER = 1.5  # times the variance that a regression gives to the numbers of the children
-# How a split draws a pair, like those that are found: mean and standard deviation of the share of the weights that h
-# takes; deviations of the multiple that k takes, of the shift of the children's biases, and of the noise of each; then
-# the edge k → h, in the direction of k's weights, the bias of h about minus half of it, and log precisions.
-SHARE, SHARE_SD, MULTIPLE_SD, SHIFT_SD, OWN_SD = 0.67, 0.15, 0.4, 0.1, 0.1
+# How a split draws a pair, like those that are found: standard deviations of the multiple of the weights that k takes,
+# of the share that h takes and of the shift of the children's biases, about what keeps their moments; of the noise of
+# each weight and bias; then the edge k → h, in the direction of k's weights, and the bias of h about minus half of it;
+# shape and rate of the precisions.
+MULTIPLE_SD, SHARE_SD, SHIFT_SD, OWN_SD, OWN_BIAS_SD = 0.4, 0.05, 0.03, 0.1, 0.04
 EDGE, EDGE_SD, BIAS_SD = 3.0, 2.5, 1.2
-LOG_RHO_H, LOG_RHO_K, LOG_RHO_SD = -2.0, -2.5, 1.7
-LOG_RHO_NORM = RHO_SHAPE * math.log(RHO_RATE) - math.lgamma(RHO_SHAPE)
+DRAWN_SHAPE, DRAWN_RATE = 0.4, 0.6
 
 
 class Unit(NamedTuple):
@@ -83,36 +83,63 @@ def log_normal(*numbers: float | FloatArray) -> float:
     return sum(-0.5 * float(np.sum(np.square(x))) - HALF_LOG_2PI * np.size(x) for x in numbers)
 
 
-def log_rho_prior(log_rho: float) -> float:
-    """Log density of log ρ, normalised."""
-    return LOG_RHO_NORM + RHO_SHAPE * log_rho - RHO_RATE * math.exp(log_rho)
+def log_rho_prior(log_rho: float, shape: float = RHO_SHAPE, rate: float = RHO_RATE) -> float:
+    """Log density of log ρ where ρ is Gamma(shape, rate), its prior unless it says otherwise."""
+    return shape * math.log(rate) - math.lgamma(shape) + shape * log_rho - rate * math.exp(log_rho)
 
 
-def draw_pair(rng: np.random.Generator, ties: Ties) -> tuple[Pair, Ties]:
+def draw_pair(rng: np.random.Generator, unit: Unit, ties: Ties) -> tuple[Pair, Ties]:
     """How a split draws a pair, and the numbers of the children, given the weights w of one unit.
 
-    h takes two thirds of w or so, k any multiple; biases follow, so that the sum keeps its level.
+    k takes any multiple of w, h about what keeps the variance of the sum, biases what keeps its mean.
     """
-    w, own = ties.weight, OWN_SD * rng.standard_normal((3, len(ties.weight)))
-    weight = w * (SHARE + SHARE_SD * rng.standard_normal()) + own[0]
-    other = w * (MULTIPLE_SD * rng.standard_normal()) + own[1]
+    w, size = ties.weight, len(ties.weight)
+    other = w * (MULTIPLE_SD * rng.standard_normal()) + OWN_SD * rng.standard_normal(size)
     lean = leaning(w, other)
-    bias = ties.bias + w * (max(-lean, 0.0) + SHIFT_SD * rng.standard_normal()) + own[2]
     edge = EDGE * np.sign(lean) + EDGE_SD * rng.standard_normal()
     bias_h, bias_k = -0.5 * edge + BIAS_SD * rng.standard_normal(), rng.standard_normal()
-    log_rho_h, log_rho_k = np.array([LOG_RHO_H, LOG_RHO_K]) + LOG_RHO_SD * rng.standard_normal(2)
-    return Pair(bias_h, log_rho_h, bias_k, log_rho_k, edge), Ties(bias, weight, other, ties.left, ties.counts)
+    rho = np.maximum(rng.standard_gamma(DRAWN_SHAPE, 2) / DRAWN_RATE, 1e-12)
+    pair = Pair(bias_h, math.log(rho[0]), bias_k, math.log(rho[1]), edge)
+    share, *levels = what_keeps_moments(unit, pair, lean)
+    weight = w * (share + SHARE_SD * rng.standard_normal()) + OWN_SD * rng.standard_normal(size)
+    shift = w * (SHIFT_SD * rng.standard_normal()) + OWN_BIAS_SD * rng.standard_normal(size)
+    return pair, Ties(_biases(levels, ties, weight, other) + shift, weight, other, ties.left, ties.counts)
 
 
-def log_draw_pair(unit_ties: Ties, pair: Pair, ties: Ties) -> float:
+def log_draw_pair(unit: Unit, unit_ties: Ties, pair: Pair, ties: Ties) -> float:
     """The log density of `draw_pair`, common factors of the weights integrated out."""
     w = unit_ties.weight
     lean = leaning(w, ties.other)
-    total = log_gauss(ties.weight - SHARE * w, around(w, SHARE_SD)) + log_gauss(ties.other, around(w, MULTIPLE_SD))
-    total += log_gauss(ties.bias - unit_ties.bias - max(-lean, 0.0) * w, around(w, SHIFT_SD))
+    share, *levels = what_keeps_moments(unit, pair, lean)
+    bias = _biases(levels, unit_ties, ties.weight, ties.other)
+    total = log_gauss(ties.other, around(w, MULTIPLE_SD, OWN_SD))
+    total += log_gauss(ties.weight - share * w, around(w, SHARE_SD, OWN_SD))
+    total += log_gauss(ties.bias - bias, around(w, SHIFT_SD, OWN_BIAS_SD))
     z = [(pair.weight - EDGE * np.sign(lean)) / EDGE_SD, (pair.bias_h + 0.5 * pair.weight) / BIAS_SD, pair.bias_k]
-    z += [(pair.log_rho_h - LOG_RHO_H) / LOG_RHO_SD, (pair.log_rho_k - LOG_RHO_K) / LOG_RHO_SD]
-    return total + log_normal(*z) - math.log(EDGE_SD * BIAS_SD * LOG_RHO_SD**2)
+    total += log_normal(*z) - math.log(EDGE_SD * BIAS_SD)
+    return total + sum(log_rho_prior(x, DRAWN_SHAPE, DRAWN_RATE) for x in (pair.log_rho_h, pair.log_rho_k))
+
+
+def what_keeps_moments(unit: Unit, pair: Pair, lean: float) -> tuple[float, float, float, float]:
+    """The share of the weights that h takes where k takes `lean`, and mean outputs of the unit, of h and of k."""
+    z = np.linspace(-4.0, 4.0, 41)
+    p = np.exp(-0.5 * z**2)
+    p /= p.sum()
+    u = expit(unit.bias + z * math.exp(-0.5 * unit.log_rho))
+    k = expit(pair.bias_k + z * math.exp(-0.5 * pair.log_rho_k))
+    h = expit(pair.bias_h + pair.weight * k[:, None] + z * math.exp(-0.5 * pair.log_rho_h))
+    of_h, of_k, of_u = h @ p, p @ k, p @ u
+    level_h = p @ of_h
+    both, square_h, square_k = p @ (of_h * k) - level_h * of_k, p @ (h**2 @ p) - level_h**2, p @ k**2 - of_k**2
+    left = (lean * both) ** 2 - square_h * (lean**2 * square_k - (p @ u**2 - of_u**2))
+    share = (math.sqrt(max(left, 0.0)) - lean * both) / max(square_h, 1e-12)
+    return float(np.clip(share, 0.05, 3.0)), float(of_u), float(level_h), float(of_k)
+
+
+def _biases(levels: list[float], ties: Ties, weight: FloatArray, other: FloatArray) -> FloatArray:
+    """Biases with which the children keep their means."""
+    of_u, of_h, of_k = levels
+    return ties.bias + of_u * ties.weight - of_h * weight - of_k * other
 
 
 def leaning(weight: FloatArray, other: FloatArray) -> float:
@@ -120,9 +147,9 @@ def leaning(weight: FloatArray, other: FloatArray) -> float:
     return float(weight @ other / max(weight @ weight, 1e-12))
 
 
-def around(weight: FloatArray, sd: float) -> FloatArray:
-    """The covariance of w times a number of this standard deviation, and noise of each."""
-    return OWN_SD**2 * np.eye(len(weight)) + sd**2 * np.outer(weight, weight)
+def around(weight: FloatArray, sd: float, own: float) -> FloatArray:
+    """The covariance of w times a number of standard deviation `sd`, and `own` noise of each."""
+    return own**2 * np.eye(len(weight)) + sd**2 * np.outer(weight, weight)
 
 
 def log_gauss(x: FloatArray, covariance: FloatArray) -> float:

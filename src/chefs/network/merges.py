@@ -133,7 +133,7 @@ def try_split(rng: np.random.Generator, state: NetworkState, gram: Gram, m: int)
     """A split of m. Ratio: p(pair) q(pair → unit) / (p(unit) q(unit → pair)), p of graph, numbers and all points."""
     unit, ties = unit_of(rng, state, gram, m), ties_of(rng, state, gram, m)
     height = state.graph.order[m] + (1.0 - state.graph.order[m]) * rng.random()
-    pair, new_ties = draw_pair(rng, ties)
+    pair, new_ties = draw_pair(rng, unit, ties)
     a_h, a_k = np.zeros((2, state.a.shape[1]))
     forth = pair_given_children(rng, pair, new_ties.form, a_h, a_k, True) + new_ties.rest
     back = unit_given_children(rng, unit, ties, state.a[m], False)
@@ -144,7 +144,7 @@ def try_split(rng: np.random.Generator, state: NetworkState, gram: Gram, m: int)
     with_partner(graph, m, height)
     log_ratio = log_density(graph) - log_density(state.graph) + log_choice(state.graph, graph, m) + forth - back
     log_ratio += log_numbers_of_pair(pair, new_ties) - log_numbers_of_unit(unit, ties)
-    log_ratio += log_draw_unit(guess_unit(new_ties, a_h, a_k), unit, ties) - log_draw_pair(ties, pair, new_ties)
+    log_ratio += log_draw_unit(guess_unit(new_ties, a_h, a_k), unit, ties) - log_draw_pair(unit, ties, pair, new_ties)
     if not math.log(1.0 - rng.random()) < log_ratio:
         return state, False
     with_partner(state.graph, m, height)
@@ -172,7 +172,7 @@ def try_merge(rng: np.random.Generator, state: NetworkState, gram: Gram, h: int,
     m = k if h == graph.size[N_ACTIVE] else h
     log_ratio = log_density(graph) - log_density(state.graph) - log_choice(graph, state.graph, m) + forth - back
     log_ratio += log_numbers_of_unit(unit, new_ties) - log_numbers_of_pair(pair, ties)
-    log_ratio += log_draw_pair(new_ties, pair, ties) - log_draw_unit(guess, unit, new_ties)
+    log_ratio += log_draw_pair(unit, new_ties, pair, ties) - log_draw_unit(guess, unit, new_ties)
     if not math.log(1.0 - rng.random()) < log_ratio:
         return False
     last = state.graph.size[N_ACTIVE] - 1
