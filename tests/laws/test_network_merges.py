@@ -28,12 +28,11 @@ N_TRIES = 12
 
 @pytest.fixture
 def wide(monkeypatch):
-    """Pairs like those of the prior, and as many splits as merges."""
+    """Pairs like those of the prior."""
     constants = {"SHARE_SD": 0.3, "SHIFT_SD": 0.3, "OWN_SD": 0.8, "OWN_BIAS_SD": 0.8}
     constants |= {"EDGE": 0.4, "EDGE_SD": 1.1, "BIAS_SD": 1.1}
     for name, value in constants.items():
         monkeypatch.setattr(merge_draws, name, value)
-    monkeypatch.setattr(merges, "SPLITS", 0.5)
 
 
 def with_something_to_do(draw):
@@ -124,7 +123,7 @@ def test_a_pair_that_does_the_work_of_one_is_merged():
     ):
         kernel = NetworkKernel(ChefsProcess(1, 1, 1), np.zeros(3), data.T.copy(), start=start, moves=moves)
         chain = kernel.init(rng)
-        for _ in range(400):
+        for _ in range(1000):
             chain, _ = kernel.step(rng, chain)
         assert chain.network.graph.size[N_ACTIVE] - 3 == n_left
 

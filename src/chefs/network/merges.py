@@ -54,8 +54,8 @@ from chefs.network.merge_draws import (
     log_numbers_of_unit,
 )
 
-RATE = 0.2  # attempts a step: one that goes on to the points costs as much as several trajectories
-SPLITS = 0.05  # share of splits among them: a merge costs nothing where there is no pair
+RATE = 0.05  # attempts a step: one that goes on to the points costs as much as several trajectories
+SPLITS = 0.5  # share of splits among them: the fewer they are, the less is a merge accepted
 
 
 def merge_moves(rng: np.random.Generator, state: NetworkState, n_moves: int) -> tuple[NetworkState, int, int]:
