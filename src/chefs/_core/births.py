@@ -117,9 +117,10 @@ def log_normal(x):
 
 @jit
 def between_cuts(rng, cuts, height, z, drawing):
-    """A draw (or `z`, where not `drawing`) and its log density; it is linear between cuts, and `height`, its log, lost.
+    """A draw (or `z`, where not `drawing`) and its log density, which is linear between cuts.
 
-    The log density is −∞ outside all cells, and where all is 0.
+    `height` holds the log of the density at the cuts, up to a constant, and is overwritten. The log density is −∞
+    outside all cells, and where all is 0.
     """
     last, highest, mass = cuts.size - 2, height.max(), 0.0
     height[0] = math.exp(height[0] - highest)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chefs._core.births import between_cuts, cells_of, given_children, log_normal, outputs_at
+from chefs._core.births import MOST_CELLS, between_cuts, cells_of, given_children, log_normal, outputs_at
 from chefs._core.jit import jit
 from chefs._core.network import sigmoid
 
@@ -38,24 +38,26 @@ def pair_given_children(rng, pair, form, a_h, a_k, drawing):
     """Draw (or, where not `drawing`, score) the activations of a pair, given the `form` f of its children.
 
     k is drawn from a density in which h is integrated out, then h given k, as in `given_children`. Returns Σ_t log
-    [p(a_h, a_k) exp(f) / q(a_h, a_k)]; −∞ where they cannot be drawn.
+    [p(a_h, a_k) exp(f) / q(a_h, a_k)]; −∞ where they cannot be drawn, or would need too many cells.
     """
     rho_h, rho_k = math.exp(pair.log_rho_h), math.exp(pair.log_rho_k)
     scale = math.sqrt(form.hh.max())
     cuts = cells_of(pair.bias_k, rho_k, math.sqrt(form.kk.max()) + 0.25 * abs(pair.weight) * scale)
+    if cuts.size == 0:
+        return -math.inf
     u = outputs_at(cuts, pair.bias_k, rho_k)
     begin = np.zeros(cuts.size + 1, dtype=np.int64)
     inner, inner_u = np.empty(0), np.empty(0)
     for j in range(cuts.size):
         bias = pair.bias_h + pair.weight * u[j]
         some = cells_of(bias, rho_h, 0.4 * scale)[::2]  # coarse cells are enough for an integral
+        if some.size == 0 or begin[j] > MOST_CELLS * 40:
+            return -math.inf
         inner = np.append(inner, some)
         inner_u = np.append(inner_u, outputs_at(some, bias, rho_h))
         begin[j + 1] = inner.size
-        if some.size == 0:
-            return -math.inf
     height, own, total = np.empty(cuts.size), np.empty(1), 0.0
-    for t in range(a_h.size if cuts.size else 0):
+    for t in range(a_h.size):
         for j in range(cuts.size):
             part = slice(begin[j], begin[j + 1])
             height[j] = -0.5 * cuts[j] * cuts[j] + (form.pull_k[t] - 0.5 * form.kk[t] * u[j]) * u[j]
@@ -73,7 +75,7 @@ def pair_given_children(rng, pair, form, a_h, a_k, drawing):
         if total == -math.inf:
             return -math.inf
         a_h[t] = own[0]
-    return total if cuts.size else -math.inf
+    return total
 
 
 @jit

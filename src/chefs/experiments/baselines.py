@@ -37,7 +37,9 @@ N_SPLITS = 400
 @lru_cache
 def over_splits(name: str, n_splits: int = N_SPLITS) -> FloatArray:
     """Distances of the training from the test half, one for each of many splits."""
-    return np.array([_of_split(name, FIRST + s) for s in range(n_splits)])
+    found = np.array([_of_split(name, FIRST + s) for s in range(n_splits)])
+    found.flags.writeable = False  # it is kept
+    return found
 
 
 def _of_split(name: str, seed: int) -> float:
@@ -113,9 +115,9 @@ diagonal kernel. Made by `chefs.experiments.baselines` from the table's results.
 The table's distances, in the mean over its splits, as ratios to the mean of all baselines:
 
 {ratios}
-{against} Neither ratio is free of luck. Where the table's splits have baselines above the mean, their test halves are
-apart from their training halves, and distances of models are larger there too: the ratio to the split's own baseline
-takes part of that out, and brings in the noise of one more sample.
+{against} The paper's ratios are to its own baselines. Neither way is free of luck: distances keep that of the
+table's few splits, whose test halves may be far from their training halves or near; the ratio to the split's own
+baseline may take part of that out, and brings in the noise of one more sample.
 """
 
 

@@ -326,7 +326,7 @@ def curves(results: list[dict[str, Any]]):
         panel.yaxis.set(major_locator=FixedLocator([1, 1.5, 2, 3, 5, 10, 20]), minor_locator=NullLocator())
         panel.yaxis.set_major_formatter(ScalarFormatter())
     panels[0].set_ylabel("Hellinger distance / baseline")
-    panels[-1].legend(fontsize=7)
+    panels[-1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.02, 1.0))
     return figure
 
 

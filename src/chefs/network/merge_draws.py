@@ -59,7 +59,10 @@ class Ties(NamedTuple):
 
 
 class Guess(NamedTuple):
-    """What a merge draws from: a t distribution of (bias, log ρ), and a Gaussian of the children's numbers given it."""
+    """What a merge draws from: a t distribution of (bias, log ρ), and a Gaussian of the children's numbers given it.
+
+    Offset and log scale of the unit's output, as the children see it, are not drawn: the Gaussian has them in it.
+    """
 
     at: FloatArray  # (4,): offset, log scale, bias, log ρ
     curve: FloatArray  # (4, 4): precision matrix
@@ -69,13 +72,13 @@ class Guess(NamedTuple):
 
 def log_numbers_of_unit(unit: Unit, ties: Ties) -> float:
     """Log prior of a unit and of its children's numbers."""
-    return log_normal(unit.bias, ties.bias, ties.weight) + log_rho_prior(unit.log_rho)
+    return log_normal(unit.bias, ties.bias, ties.weight) + log_density_of_log_rho(unit.log_rho)
 
 
 def log_numbers_of_pair(pair: Pair, ties: Ties) -> float:
     """Log prior of a pair and of its children's numbers."""
     numbers = log_normal(pair.bias_h, pair.bias_k, pair.weight, ties.bias, ties.weight, ties.other)
-    return numbers + log_rho_prior(pair.log_rho_h) + log_rho_prior(pair.log_rho_k)
+    return numbers + log_density_of_log_rho(pair.log_rho_h) + log_density_of_log_rho(pair.log_rho_k)
 
 
 def log_normal(*numbers: float | FloatArray) -> float:
@@ -83,7 +86,7 @@ def log_normal(*numbers: float | FloatArray) -> float:
     return sum(-0.5 * float(np.sum(np.square(x))) - HALF_LOG_2PI * np.size(x) for x in numbers)
 
 
-def log_rho_prior(log_rho: float, shape: float = RHO_SHAPE, rate: float = RHO_RATE) -> float:
+def log_density_of_log_rho(log_rho: float, shape: float = RHO_SHAPE, rate: float = RHO_RATE) -> float:
     """Log density of log ρ where ρ is Gamma(shape, rate), its prior unless it says otherwise."""
     return shape * math.log(rate) - math.lgamma(shape) + shape * log_rho - rate * math.exp(log_rho)
 
@@ -98,7 +101,7 @@ def draw_pair(rng: np.random.Generator, unit: Unit, ties: Ties) -> tuple[Pair, T
     lean = leaning(w, other)
     edge = EDGE * np.sign(lean) + EDGE_SD * rng.standard_normal()
     bias_h, bias_k = -0.5 * edge + BIAS_SD * rng.standard_normal(), rng.standard_normal()
-    rho = np.maximum(rng.standard_gamma(DRAWN_SHAPE, 2) / DRAWN_RATE, 1e-12)
+    rho = np.maximum(rng.standard_gamma(DRAWN_SHAPE, 2) / DRAWN_RATE, 1e-300)
     pair = Pair(bias_h, math.log(rho[0]), bias_k, math.log(rho[1]), edge)
     share, *levels = what_keeps_moments(unit, pair, lean)
     weight = w * (share + SHARE_SD * rng.standard_normal()) + OWN_SD * rng.standard_normal(size)
@@ -117,7 +120,7 @@ def log_draw_pair(unit: Unit, unit_ties: Ties, pair: Pair, ties: Ties) -> float:
     total += log_gauss(ties.bias - bias, around(w, SHIFT_SD, OWN_BIAS_SD))
     z = [(pair.weight - EDGE * np.sign(lean)) / EDGE_SD, (pair.bias_h + 0.5 * pair.weight) / BIAS_SD, pair.bias_k]
     total += log_normal(*z) - math.log(EDGE_SD * BIAS_SD)
-    return total + sum(log_rho_prior(x, DRAWN_SHAPE, DRAWN_RATE) for x in (pair.log_rho_h, pair.log_rho_k))
+    return total + sum(log_density_of_log_rho(x, DRAWN_SHAPE, DRAWN_RATE) for x in (pair.log_rho_h, pair.log_rho_k))
 
 
 def what_keeps_moments(unit: Unit, pair: Pair, lean: float) -> tuple[float, float, float, float]:
@@ -155,7 +158,9 @@ def around(weight: FloatArray, sd: float, own: float) -> FloatArray:
 def log_gauss(x: FloatArray, covariance: FloatArray) -> float:
     """Log N(x; 0, covariance)."""
     root = np.linalg.cholesky(covariance)
-    return log_normal(linalg.solve_triangular(root, x, lower=True)) - float(np.log(np.diag(root)).sum())
+    return log_normal(linalg.solve_triangular(root, x, lower=True, check_finite=False)) - float(
+        np.log(np.diag(root)).sum()
+    )
 
 
 def guess_unit(ties: Ties, a_h: FloatArray, a_k: FloatArray) -> Guess:
@@ -170,6 +175,8 @@ def guess_unit(ties: Ties, a_h: FloatArray, a_k: FloatArray) -> Guess:
     level, slope = fitted.T[:, :, None]
     stiffness = (ties.counts * slope**2).sum(axis=0)
     seen = (ties.counts * slope * (ties.left - level)).sum(axis=0) / np.maximum(stiffness, 1e-12)
+    if not np.isfinite(seen).all():
+        raise np.linalg.LinAlgError("what the children say is not finite")
     return Guess(*fit_unit(seen, float(stiffness.mean())), fitted, covariance)
 
 
@@ -179,7 +186,7 @@ def fit_unit(y: FloatArray, tau: float) -> tuple[FloatArray, FloatArray]:
     Returns where (offset, log scale, bias, log ρ) fit best, under a weak prior, and the precision matrix there, by
     Newton's method with outer products of slopes, damped, on a histogram: always the same for the same y.
     """
-    count, cuts = np.histogram(y, 100, (y.min(), max(y.max(), y.min() + 1e-6)))
+    count, cuts = np.histogram(y, 100, (y.min(), max(y.max(), y.min() + 1e-6 * max(1.0, abs(y.min())))))
     middle, spread = ((cuts[1:] + cuts[:-1]) / 2)[count > 0], max(float(y.std()), 0.3)
     centre = np.array([y.mean() - 1.2 * spread, math.log(2.4 * spread), 0.0, -1.5])
     prior = np.array([1.0 / spread**2, 1.0, 0.5, 0.25])
@@ -188,7 +195,8 @@ def fit_unit(y: FloatArray, tau: float) -> tuple[FloatArray, FloatArray]:
     for _ in range(30):  # steps too far give values that are not finite, and are not taken
         value, slope, curve = here
         new = at + np.asarray(np.linalg.solve(curve + damping * np.diag(np.diag(curve)), slope), dtype=np.float64)
-        there = _posterior(new, middle, count[count > 0], tau, centre, prior)
+        with np.errstate(all="ignore"):
+            there = _posterior(new, middle, count[count > 0], tau, centre, prior)
         if there[0] > value:
             at, here, damping = new, there, damping / 3.0
             if there[0] - value < 1e-3:

@@ -54,13 +54,16 @@ from chefs.network.merge_draws import (
     log_numbers_of_unit,
 )
 
-RATE = 0.05  # attempts a step: one that goes on to the points costs as much as several trajectories
+RATE = 0.05  # attempts a step: one that goes on to the points costs as much as some sixty trajectories
 SPLITS = 0.5  # share of splits among them: the fewer they are, the less is a merge accepted
+
+MOST_LOG_RHO, LEAST_LOG_RHO = 40.0, math.log(1e-12)  # of a unit in size, and of the units of a pair
 
 
 def merge_moves(rng: np.random.Generator, state: NetworkState, n_moves: int) -> tuple[NetworkState, int, int]:
-    """Try splits and merges: the state, which may have grown, how many were tried, how many accepted.
+    """Try splits and merges: the state, which may have grown, how often it was tried, how many were accepted.
 
+    Where there is nothing to split or to merge an attempt ends at once, and counts as one.
     Only the ICP has them: under other priors a unit and its parent cannot have the same children.
     """
     n_accepted = 0
@@ -86,9 +89,10 @@ def _try(rng: np.random.Generator, state: NetworkState) -> tuple[NetworkState, b
 
 
 def have_compiled(rng: np.random.Generator, state: NetworkState) -> None:
-    """Try a split, which a short run may not come to: it needs all that a merge needs."""
-    for m in units_to_split(state.graph)[:1]:
-        try_split(rng, state, gram_of(state), int(m))
+    """Try a split, which a short run may not come to: it needs what takes longest to compile of a merge, too."""
+    with suppress(np.linalg.LinAlgError):
+        for m in units_to_split(state.graph)[:1]:
+            try_split(rng, state, gram_of(state), int(m))
 
 
 def units_to_split(graph: GraphState) -> IntArray:
@@ -132,8 +136,12 @@ def children(graph: GraphState, k: int) -> IntArray:
 def try_split(rng: np.random.Generator, state: NetworkState, gram: Gram, m: int) -> tuple[NetworkState, bool]:
     """A split of m. Ratio: p(pair) q(pair → unit) / (p(unit) q(unit → pair)), p of graph, numbers and all points."""
     unit, ties = unit_of(rng, state, gram, m), ties_of(rng, state, gram, m)
+    if not abs(unit.log_rho) < MOST_LOG_RHO:
+        return state, False
     height = state.graph.order[m] + (1.0 - state.graph.order[m]) * rng.random()
     pair, new_ties = draw_pair(rng, unit, ties)
+    if min(pair.log_rho_h, pair.log_rho_k) <= LEAST_LOG_RHO:
+        return state, False
     a_h, a_k = np.zeros((2, state.a.shape[1]))
     forth = pair_given_children(rng, pair, new_ties.form, a_h, a_k, True) + new_ties.rest
     back = unit_given_children(rng, unit, ties, state.a[m], False)
@@ -160,7 +168,7 @@ def try_merge(rng: np.random.Generator, state: NetworkState, gram: Gram, h: int,
     pair, ties = pair_of(rng, state, gram, h, k), ties_of(rng, state, gram, h, k)
     guess = guess_unit(ties, state.a[h], state.a[k])
     unit, new_ties = draw_unit(rng, guess, ties)
-    if not abs(unit.log_rho) < 40.0:
+    if not abs(unit.log_rho) < MOST_LOG_RHO or min(pair.log_rho_h, pair.log_rho_k) <= LEAST_LOG_RHO:
         return False
     a = np.zeros(state.a.shape[1])
     forth = unit_given_children(rng, unit, new_ties, a, True)
