@@ -320,6 +320,7 @@ def test_tempered_chains_swap_and_the_coldest_is_drawn_from(tmp_path):
         "temperatures": [1, 1.1, 1.25],
         "max_hidden": 3,
         "draws": 40,
+        "random_state": 1,
         "warmup": 25,
         "checkpoint": tmp_path / "run",
     }
