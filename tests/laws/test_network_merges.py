@@ -5,13 +5,14 @@ Only those constants are other here.
 """
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
 from scipy.special import expit
 
 from chefs import CascadingBuffet, ChefsProcess, Dag
-from chefs._core.network import NEWBORN_LOG_MASS, NetworkState
+from chefs._core.network import NEWBORN_LOG_MASS, NetworkState, gram_of
 from chefs._core.state import N_ACTIVE
 from chefs.network import merge_draws, merges
 from chefs.network.kernel import NetworkKernel
@@ -126,6 +127,31 @@ def test_a_pair_that_does_the_work_of_one_is_merged():
         for _ in range(1000):
             chain, _ = kernel.step(rng, chain)
         assert chain.network.graph.size[N_ACTIVE] - 3 == n_left
+
+
+@pytest.mark.parametrize(("h", "k", "other"), list(itertools.permutations((3, 4, 5))))
+def test_a_merge_leaves_everything_else_as_it_is(h, k, other, monkeypatch):
+    """A merge that is always accepted, whichever numbers its nodes have: the last takes that of k."""
+    monkeypatch.setattr(merges, "log_draw_unit", lambda *given: -1e9)
+    edges, order = np.zeros((6, 6), dtype=bool), np.zeros(6)
+    edges[h, [0, 1]], edges[k, [0, 1, h]], edges[other, 2] = True, True, True
+    order[[h, k, other]] = 0.4, 0.6, 0.5
+    graph = state_of(Dag(edges, order, 3), ChefsProcess(), [0.0] * 3, 9)
+    rng, size = np.random.default_rng(93), len(graph.order)
+    state = NetworkState(
+        graph, rng.normal(size=(size, 6)), np.arange(1.0, size + 1), np.zeros((3, 6), bool), np.ones(size)
+    )
+    state.log_mass[:] = np.arange(size)
+    before = state.a.copy()
+    assert merges.try_merge(rng, state, gram_of(state), h, k)
+    place = {node: k if node == 5 else node for node in (h, other)}  # the last takes the number of k
+    assert graph.size[N_ACTIVE] == 5 and graph.order[place[h]] == 0.4 and graph.order[place[other]] == 0.5
+    assert np.flatnonzero(graph.parents[:5, place[h]]).tolist() == [0, 1] and graph.n_parents[place[h]] == 0
+    assert np.flatnonzero(graph.parents[:5, place[other]]).tolist() == [2]
+    assert np.array_equal(state.a[:3], before[:3]) and np.array_equal(state.a[place[other]], before[other])
+    assert not np.array_equal(state.a[place[h]], before[h])
+    assert state.rho[place[other]] == other + 1 and state.rho[place[h]] not in (h + 1, k + 1)
+    assert [state.log_mass[place[node]] for node in (h, other)] == [h, other]
 
 
 def test_which_units_may_be_split_and_which_pairs_merged():

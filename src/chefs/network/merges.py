@@ -56,15 +56,14 @@ from chefs.network.merge_draws import (
 
 RATE = 0.05  # attempts a step: one that goes on to the points costs as much as some sixty trajectories
 SPLITS = 0.5  # share of splits among them: the fewer they are, the less is a merge accepted
-
 MOST_LOG_RHO, LEAST_LOG_RHO = 40.0, math.log(1e-12)  # of a unit in size, and of the units of a pair
 
 
 def merge_moves(rng: np.random.Generator, state: NetworkState, n_moves: int) -> tuple[NetworkState, int, int]:
     """Try splits and merges: the state, which may have grown, how often it was tried, how many were accepted.
 
-    Where there is nothing to split or to merge an attempt ends at once, and counts as one.
-    Only the ICP has them: under other priors a unit and its parent cannot have the same children.
+    Where there is nothing to split or to merge an attempt ends at once, and counts as one. Only the ICP has them: the
+    orders of other priors are those of layers, of which a split would have to draw one.
     """
     n_accepted = 0
     for _ in range(n_moves):
