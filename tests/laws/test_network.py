@@ -264,6 +264,26 @@ def test_activations_of_a_birth_are_as_good_as_integrated_out():
             assert births.activations(rng, new, child_rho, residual, np.ones(2000), a, False) == pytest.approx(drawn)
 
 
+def test_draws_between_cuts_have_the_density_that_is_linear_there():
+    """Against its distribution function; draws that are even within each cell are told apart."""
+    rng, cuts, log_height = np.random.default_rng(72), np.array([-1.0, 0.5, 1.0, 3.0]), np.log([0.5, 3.0, 0.1, 1.0])
+    mass = 0.5 * np.diff(cuts) * (np.exp(log_height[1:]) + np.exp(log_height[:-1]))
+
+    def below(z):
+        j = np.clip(np.searchsorted(cuts, z, side="right") - 1, 0, 2)
+        low, high = np.exp(log_height[j]), np.exp(log_height[j + 1])
+        x, width = z - cuts[j], cuts[j + 1] - cuts[j]
+        return (np.concatenate([[0.0], np.cumsum(mass)])[j] + low * x + 0.5 * (high - low) * x**2 / width) / mass.sum()
+
+    drawn = [births.between_cuts(rng, cuts, log_height.copy(), 0.0, True) for _ in range(4000)]
+    z, log_q = np.array(drawn).T
+    check({"draws": float(stats.kstest(z, below).pvalue)})
+    assert np.allclose(np.exp(log_q), np.interp(z, cuts, np.exp(log_height)) / mass.sum())
+    cell = rng.choice(3, 4000, p=mass / mass.sum())
+    even = cuts[cell] + np.diff(cuts)[cell] * rng.random(4000)
+    check_caught({"even draws": float(stats.kstest(even, below).pvalue)})
+
+
 def test_masses_are_learned_in_warm_up_and_kept_after_it():
     """Only newborn units have another mass than one that was learned."""
     rng = np.random.default_rng(68)
