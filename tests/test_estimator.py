@@ -283,12 +283,12 @@ def test_a_start_by_gradient_takes_its_share_of_the_time():
     """Of an hour that two chains share, one after the other: 35 % of half of it."""
     low = np.zeros(2)
     timed = tiny(start="gradient", minutes=60.0, max_hidden=3, chains=2)
-    assert timed._start(low, 2000) == GradientStart(3, seconds=630.0)
+    assert timed._start(low, 2000) == GradientStart((3,), seconds=630.0)
     for temperatures in (3, np.int64(3), [1, 2, 4], np.array([1.0, 2.0, 4.0])):
         hot = clone(timed).set_params(temperatures=temperatures)
-        assert hot._start(low, 2000) == GradientStart(3, seconds=210.0)  # three copies, each with its own start
+        assert hot._start(low, 2000) == GradientStart((3,), seconds=210.0)  # three copies, each with its own start
     assert tiny(start="gradient")._start(low, 2000) == GradientStart()
-    assert tiny(start="gradient")._start(low, 500) == GradientStart(10)
+    assert tiny(start="gradient")._start(low, 500) == GradientStart((8, 10))
     assert tiny(start="gradient")._start(np.array([0.0, 1.0]), 2000) is None
     assert tiny(start="gradient", max_hidden=0)._start(low, 2000) is None
     fitted = tiny(start=GradientStart(3, 20), warmup=0, draws=1).fit(curve())

@@ -7,9 +7,10 @@ import pytest
 
 from chefs import ChefsProcess, Dag
 from chefs.buffets import CascadingBuffet, ExtendedBuffet, IndianBuffet, layer
-from chefs.datasets import moons
+from chefs.datasets import moons, pinwheel, ring
 from chefs.network.kernel import NetworkKernel
 from chefs.network.start import (
+    WORTH,
     Fit,
     GradientStart,
     Layers,
@@ -20,6 +21,7 @@ from chefs.network.start import (
     orders_for,
     possible_edges,
     random_layers,
+    smallest_worth,
     walk,
 )
 
@@ -27,6 +29,7 @@ H, D, S, B = 4, 3, 50, 20
 ORDER = orders_for(ChefsProcess(), H)
 ALL = possible_edges(ChefsProcess(), ORDER, D)
 LONE = Dag(np.zeros((2, 2), dtype=bool), [0.0, 0.0], 2)
+OF_SIZE = [orders_for(ChefsProcess(), n) for n in (1, 2)]
 UNSEEN = np.full((5, 2), np.nan)
 
 
@@ -134,20 +137,56 @@ def test_a_chain_begins_where_the_fit_ended_and_each_at_its_own():
 
 
 def test_a_start_stops_when_its_time_is_up(monkeypatch):
-    """A clock that a look at moves on by a second: of 14 seconds 3 tries have 2 each, and one step; the best has 8."""
+    """A clock that a look at moves on by a second: of 20 half is for 3 tries, 3 steps each; one goes on."""
     ticks = iter(range(1000))
     monkeypatch.setattr("chefs.network.start.time.monotonic", lambda: float(next(ticks)))
     steps = []
     run = Fit.run
     monkeypatch.setattr(Fit, "run", lambda self, *given: (run(self, *given), steps.append(self.n_done)))
-    GradientStart(n_hidden=2, n_steps=1000, seconds=14)(np.random.default_rng(0), np.zeros((9, 2)))
-    assert steps == [1, 1, 1, 8]
+    GradientStart(n_hidden=2, n_steps=1000, n_tries=3, seconds=20)(np.random.default_rng(0), np.zeros((9, 2)))
+    assert steps == [3, 3, 3, 6]
+
+
+@pytest.mark.parametrize(("data", "n_hidden"), [(ring, 4), (pinwheel, 20)])
+def test_a_start_is_as_small_as_the_data_allow(data, n_hidden):
+    """Four units do for the Ring; the Pinwheel needs more."""
+    x = data(np.random.default_rng(15), 1000)
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    start = GradientStart(n_hidden=(4, 20), n_steps=4000)
+    assert start(np.random.default_rng(16), z).dag.n_hidden == n_hidden
+
+
+def test_more_units_must_be_worth_their_number(monkeypatch):
+    few, more = (
+        Fit(np.random.default_rng(17), UNSEEN, possible_edges(ChefsProcess(), orders, 2)) for orders in OF_SIZE
+    )
+    for gain, chosen in ((0.9 * WORTH, few), (1.1 * WORTH, more)):
+        monkeypatch.setattr(Fit, "density", lambda fit, gain=gain: gain * (fit is more))
+        assert smallest_worth([few, more]) is chosen
+        assert smallest_worth([few]) is few
+
+
+def test_density_of_a_fit_is_the_mean_over_walks():
+    """One unit between two columns: the mean of N(x; b + W σ(a), 1/ρ) over a, by quadrature; and a missing entry."""
+    x = np.array([[0.4, -0.3], [np.nan, 1.0]])
+    fit = Fit(np.random.default_rng(18), x, possible_edges(ChefsProcess(), OF_SIZE[0], 2))
+    weights, bias, log_rho = (p.astype(float) for p in fit.layers)
+    nodes, shares = np.polynomial.hermite_e.hermegauss(80)
+    means = bias[1:, None] + weights[1:] / (1 + np.exp(-(bias[0] + np.exp(-0.5 * log_rho[0]) * nodes)))
+    rho = np.exp(log_rho[1:, None])
+    each = np.sqrt(rho) * np.exp(-0.5 * rho * (x[:, :, None] - means) ** 2)
+    exact = np.log([shares @ each[0].prod(axis=0), shares @ each[1, 1]]) - 0.5 * np.log(2 * np.pi)
+    assert fit.density(100_000) == pytest.approx(exact.mean(), abs=0.02)
+    assert fit.density(100_000) != pytest.approx(exact.mean() + 0.1, abs=0.02)
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: GradientStart(n_hidden=0), "n_hidden of the start must be a whole number, at least 1"),
+        (lambda: GradientStart(n_hidden=(8, 4.5)), "n_hidden of the start must be a whole number, at least 1"),
+        (lambda: GradientStart(n_hidden=()), "n_hidden of the start must be a whole number, at least 1"),
+        (lambda: GradientStart(n_tries=0), "n_tries of the start must be a whole number, at least 1"),
         (lambda: GradientStart(n_steps=1.5), "n_steps of the start must be a whole number"),
         (lambda: GradientStart(seconds=0), "seconds of the start must be positive"),
         (lambda: kernel_with(observed=[0.0, 0.5]), "observed nodes that are all at order 0"),

@@ -26,7 +26,7 @@ from chefs.trace import Trace
 
 USUAL = 1000  # draws, and steps of warm-up
 ENDLESS = 1_000_000  # of them, where minutes decide
-START_UNITS, POINTS_A_UNIT = 40, 50  # units of a start: as many at most, and one for so many points
+START_UNITS, POINTS_A_UNIT = (8, 40), 50  # units of a start: one of these, or as many as there may be for the points
 START_SHARE = 0.35  # of the minutes there are, at most
 LEARNT: dict[str, type[Prior]] = {
     "icp": ChefsProcess,
@@ -71,7 +71,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         progress: Whether to show progress; None for: on a terminal.
         moves: Which moves the chain makes, as for `NetworkKernel`; None for all.
         start: "empty" or None for no hidden unit; "gradient" for a network that each chain fits by stochastic gradient,
-            where all orders are 0 (others start empty); or a network to start from.
+            no larger than the data need, where all orders are 0 (others start empty); or a network to start from.
         max_hidden: The largest number of hidden units.
         required: Edges (parent, child) among columns, by number or name, that every graph must have.
         forbidden: Edges among columns that no graph may have.
@@ -356,12 +356,13 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
             return self.start
         if self.start not in ("gradient", "empty"):
             raise ValueError(f"start must be 'gradient', 'empty' or a network; found {shown(self.start)}")
-        n_hidden = min(START_UNITS, max(n_points // POINTS_A_UNIT, 5))
+        most = max(n_points // POINTS_A_UNIT, 5)
         if self.max_hidden is not None:
             _check_count("max_hidden", self.max_hidden, least=0)
-            n_hidden = min(n_hidden, self.max_hidden)
-        if self.start == "empty" or orders.any() or n_hidden < 1:
+            most = min(most, self.max_hidden)
+        if self.start == "empty" or orders.any() or most < 1:
             return None
+        n_hidden = tuple(sorted({min(size, most) for size in START_UNITS}))
         if self.minutes is None:
             return GradientStart(n_hidden)
         ladder: Any = 1 if self.temperatures is None else self.temperatures

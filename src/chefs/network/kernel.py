@@ -133,8 +133,8 @@ class NetworkKernel:
             raise TypeError(f"start must be a Start, a GradientStart or None; found {shown(start)}")
         if self.limits.high.any():
             raise ValueError("a GradientStart is for observed nodes that are all at order 0: give start=None")
-        if start.n_hidden > self.limits.max_hidden:
-            raise ValueError(f"start has {start.n_hidden} hidden nodes where max_hidden is {self.limits.max_hidden}")
+        if max(start.sizes) > self.limits.max_hidden:
+            raise ValueError(f"start has {max(start.sizes)} hidden nodes where max_hidden is {self.limits.max_hidden}")
 
     @cached_property
     def limits(self) -> Limits:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from chefs._limits import Prior
 from chefs.buffets import ExtendedBuffet, IndianBuffet
@@ -24,9 +26,11 @@ from chefs.prior import ChefsProcess
 
 Floats = NDArray[np.floating]  # single precision while fitting, double in a start
 
-N_WALKS, BATCH = 1000, 250
+FEW = 16  # units: fits of so many or fewer make do with the first of each of these, and more of them are tried
+N_WALKS, BATCH, N_TRIES = (400, 1000), (100, 250), (10, 2)
 RATE, FIRST_DECAY, SECOND_DECAY = 0.02, 0.9, 0.99  # Adam; the rate falls to a tenth
-TRIAL = 0.2  # share of the steps after which the best of several tries goes on alone
+TRIAL = 0.3  # share of the steps after which the best of several tries goes on alone
+WORTH = 0.1  # nats a point that more units must bring
 SHARP = 0.4  # share of the steps after which units may become switches with a standard deviation above 20
 MOST_LOG_RHO, CALM_LOG_RHO = 8.0, -6.0
 
@@ -110,6 +114,13 @@ def log_weights(log_rho: Floats, means: Floats, x: Floats, seen: Floats) -> Floa
     return logs + (0.5 * (seen @ log_rho) - 0.5 * (points**2).sum(axis=1))[:, None]
 
 
+def by_rows(log_rho: Floats, means: Floats, x: Floats, seen: Floats, n_rows: int = 200) -> Iterator[Floats]:
+    """`log_weights` of some rows after the other: of all at once they would need much memory."""
+    for begin in range(0, len(x), n_rows):
+        part = slice(begin, begin + n_rows)
+        yield log_weights(log_rho, means, x[part], seen[part])
+
+
 def gradient(layers: Layers, noise: Floats, x: Floats, seen: Floats, n_points: int) -> tuple[Layers, float]:
     """Gradient of n_points × (mean estimated log density of the rows of x) + log prior; and that mean."""
     from chefs._core.fitting import gradient_through_walks
@@ -124,7 +135,7 @@ def gradient(layers: Layers, noise: Floats, x: Floats, seen: Floats, n_points: i
 
 def paired_noise(rng: np.random.Generator, n_hidden: int) -> Floats:
     """Standard normal noise of the walks, half of it the other half with its sign changed."""
-    half = rng.standard_normal((n_hidden, N_WALKS // 2), dtype=np.float32)
+    half = rng.standard_normal((n_hidden, N_WALKS[n_hidden > FEW] // 2), dtype=np.float32)
     return np.concatenate([half, -half], axis=1)
 
 
@@ -145,7 +156,7 @@ class Fit:
         while self.n_done < int(last * of) and (spent := (time.monotonic() - begin) / seconds) < 1:
             progress = max(self.n_done / of, first + (last - first) * spent)
             self.n_done += 1
-            chosen = self.rng.integers(n_points, size=min(BATCH, n_points))
+            chosen = self.rng.integers(n_points, size=min(BATCH[n_hidden > FEW], n_points))
             noise = paired_noise(self.rng, n_hidden)
             with patient():  # Ctrl-C in the midst of compiled code would crash it
                 slope, value = gradient(self.layers, noise, self.x[chosen], self.seen[chosen], n_points)
@@ -161,15 +172,34 @@ class Fit:
             least = CALM_LOG_RHO - 16.0 * max(0.0, progress - SHARP)
             self.layers.log_rho[:n_hidden].clip(least, MOST_LOG_RHO, out=self.layers.log_rho[:n_hidden])
 
+    def density(self, n_walks: int = 2000) -> float:
+        """Mean log density of the points, its log 2π left out, estimated with walks of its own."""
+        layers = self.in_double
+        n_hidden = layers.weights.shape[1]
+        means = walk(layers, self.rng.standard_normal((n_hidden, n_walks)))[1]
+        logs = [
+            special.logsumexp(part, axis=1) for part in by_rows(layers.log_rho[n_hidden:], means, self.x, self.seen)
+        ]
+        return float(np.concatenate(logs).mean() - math.log(n_walks))
+
+    @property
+    def in_double(self) -> Layers:
+        """The parameters in double precision."""
+        return Layers(*(p.astype(np.float64) for p in self.layers))
+
 
 @dataclass(frozen=True, slots=True)
 class GradientStart:
     """A start for observed nodes at order 0: the best of several fits, and activations that fit the points.
 
+    Networks no larger than they need be are easier to read, and chains over them are faster and mix better: the
+    smallest is taken, unless a larger one describes the data better by a tenth of a nat a point.
+
     Args:
-        n_hidden: Number of hidden units.
+        n_hidden: Number of hidden units; or several, the smallest first, of which each start takes what the data need.
         n_steps: Gradient steps of the fit that is kept.
-        n_tries: Fits that are begun, for some collapse early; the one with the largest density of the data goes on.
+        n_tries: Fits of each size that are begun, for some collapse early; the one with the largest density of the data
+            goes on. None: more of small ones than of large ones.
         seconds: The longest that the fits may take; activations for all points come after them.
 
     >>> rng = np.random.default_rng(0)
@@ -179,30 +209,48 @@ class GradientStart:
     (5, (7, 300))
     """
 
-    n_hidden: int = 40
+    n_hidden: int | tuple[int, ...] = (8, 40)
     n_steps: int = 12_000
-    n_tries: int = 3
+    n_tries: int | None = None
     seconds: float = math.inf
 
     def __post_init__(self) -> None:
-        for name in ("n_hidden", "n_steps", "n_tries"):
-            value = getattr(self, name)
+        n_tries = 1 if self.n_tries is None else self.n_tries
+        sizes = [("n_hidden", size) for size in self.sizes or (0,)]
+        for name, value in [*sizes, ("n_steps", self.n_steps), ("n_tries", n_tries)]:
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise ValueError(f"{name} of the start must be a whole number, at least 1; found {shown(value)}")
         if not isinstance(self.seconds, int | float) or not self.seconds > 0:
             raise ValueError(f"seconds of the start must be positive; found {shown(self.seconds)}")
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of hidden units that are tried, in order."""
+        return tuple(self.n_hidden) if isinstance(self.n_hidden, list | tuple) else (self.n_hidden,)
+
     def __call__(self, rng: np.random.Generator, data: FloatArray, prior: Prior | None = None) -> Start:
         """A start from pre-activations of the observed nodes, a row a point, nan where missing."""
-        order = orders_for(prior or ChefsProcess(), self.n_hidden)
-        possible = possible_edges(prior or ChefsProcess(), order, data.shape[1])
-        fits = [Fit(rng, data, possible) for _ in range(self.n_tries)]
-        share = TRIAL / (1 - TRIAL + self.n_tries * TRIAL)  # of all steps that are made, those of one trial
-        for fit in fits:
-            fit.run(self.n_steps, 0.0, TRIAL, share * self.seconds)
-        best = max(fits, key=lambda fit: fit.value)
-        best.run(self.n_steps, TRIAL, 1.0, (1 - self.n_tries * share) * self.seconds)
-        return as_start(rng, Layers(*(p.astype(np.float64) for p in best.layers)), data, order, possible)
+        prior, begin, trials = prior or ChefsProcess(), time.monotonic(), []
+        for size in self.sizes:
+            n_tries = self.n_tries or N_TRIES[size > FEW]
+            possible = possible_edges(prior, orders_for(prior, size), data.shape[1])
+            fits = [Fit(rng, data, possible) for _ in range(n_tries)]
+            for fit in fits:
+                fit.run(self.n_steps, 0.0, TRIAL, 0.5 * self.seconds / len(self.sizes) / n_tries)
+            trials.append(max(fits, key=lambda fit: fit.value))
+        chosen = smallest_worth(trials)
+        chosen.run(self.n_steps, TRIAL, 1.0, max(self.seconds - (time.monotonic() - begin), 1e-9))
+        order = orders_for(prior, chosen.layers.weights.shape[1])
+        return as_start(rng, chosen.in_double, data, order, chosen.possible)
+
+
+def smallest_worth(trials: list[Fit]) -> Fit:
+    """Of fits in order of size the first, unless a larger one is worth its size."""
+    chosen = trials[0]
+    for larger in trials[1:]:
+        if larger.density() > chosen.density() + WORTH:
+            chosen = larger
+    return chosen
 
 
 def as_start(
@@ -217,11 +265,8 @@ def as_start(
     n_observed, n_hidden = data.shape[1], layers.weights.shape[1]
     a, means = walk(layers, rng.standard_normal((n_hidden, n_walks)))
     seen, x = (~np.isnan(data)).astype(np.float64), np.nan_to_num(data)
-    chosen = np.empty(len(data), dtype=np.int64)
-    for begin in range(0, len(data), 200):
-        part = slice(begin, begin + 200)
-        logs = log_weights(layers.log_rho[n_hidden:], means, x[part], seen[part])
-        chosen[part] = (logs + rng.gumbel(size=logs.shape)).argmax(axis=1)
+    logs_of_parts = by_rows(layers.log_rho[n_hidden:], means, x, seen)
+    chosen = np.concatenate([(logs + rng.gumbel(size=logs.shape)).argmax(axis=1) for logs in logs_of_parts])
     edges = np.zeros((n_observed + n_hidden, n_observed + n_hidden), dtype=bool)
     edges[n_observed:, :n_observed] = possible[n_hidden:].T
     edges[n_observed:, n_observed:] = possible[:n_hidden].T
