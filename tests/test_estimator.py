@@ -283,12 +283,18 @@ def test_a_start_by_gradient_takes_its_share_of_the_time():
     """Of an hour that two chains share, one after the other: 35 % of half of it."""
     low = np.zeros(2)
     timed = tiny(start="gradient", minutes=60.0, max_hidden=3, chains=2)
-    assert timed._start(low, 2000) == GradientStart((3,), seconds=630.0)
+    assert timed._start(low, 2000) == GradientStart(3, seconds=630.0)
     for temperatures in (3, np.int64(3), [1, 2, 4], np.array([1.0, 2.0, 4.0])):
         hot = clone(timed).set_params(temperatures=temperatures)
-        assert hot._start(low, 2000) == GradientStart((3,), seconds=210.0)  # three copies, each with its own start
+        assert hot._start(low, 2000) == GradientStart(3, seconds=210.0)  # three copies, each with its own start
     assert tiny(start="gradient")._start(low, 2000) == GradientStart()
-    assert tiny(start="gradient")._start(low, 500) == GradientStart((8, 10))
+    own = clone(timed).set_params(start=GradientStart(2, seconds=5.0))
+    assert own._start(low, 2000) == GradientStart(2, seconds=5.0)
+    assert own.set_params(start=GradientStart(2))._start(low, 2000) == GradientStart(2, seconds=630.0)
+    sizes = {n: tiny(start="gradient")._start(low, n).sizes for n in (10, 300, 400, 500, 800, 10**6)}
+    assert sizes == {10: (5,), 300: (6,), 400: (8,), 500: (10,), 800: (8, 16), 10**6: (8, 40)}
+    assert tiny(start="gradient", max_hidden=np.int64(20))._start(low, 2000).sizes == (8, 20)
+    assert tiny(start="gradient", max_hidden=1)._start(low, 2000).sizes == (1,)
     assert tiny(start="gradient")._start(np.array([0.0, 1.0]), 2000) is None
     assert tiny(start="gradient", max_hidden=0)._start(low, 2000) is None
     fitted = tiny(start=GradientStart(3, 20), warmup=0, draws=1).fit(curve())

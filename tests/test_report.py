@@ -11,6 +11,7 @@ import pytest
 import chefs
 from chefs import SigmoidNetwork
 from chefs.convergence import Diagnosis, diagnose, ranks
+from chefs.network.start import GradientStart
 from chefs.report import held_out, hyperparameters, write, write_search
 from chefs.report.chart import bins, padded, ticks
 from chefs.report.graph import steady
@@ -336,6 +337,12 @@ def test_a_run_that_goes_on_is_reported_as_far_as_it_is(tmp_path):
     model = model_with([[draw_of(rng, 2) for _ in range(9)], []], ["x", "y"], [STATS, {}])
     words = Seen(page_of(model, tmp_path)).words
     assert "not all chains have ended" in words and "9 and 0 draws" in words
+
+
+def test_sizes_of_a_start_are_named(tmp_path):
+    how = {"draws": 3, "warmup": 2, "chains": 1, "random_state": 3, "n_jobs": 1, "progress": False}
+    model = SigmoidNetwork(start=GradientStart((1, 2), n_steps=5), **how).fit(table(("x", "y"), 40))
+    assert "has led it; hidden units at first: 1 or 2" in Seen(page_of(model, tmp_path)).words
 
 
 def test_a_run_of_an_older_version_is_reported_without_its_options(tmp_path):

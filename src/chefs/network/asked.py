@@ -34,6 +34,7 @@ def asked(kernel: NetworkKernel, plan: Plan, random_state: Any, temperatures: An
         "hyperpriors": None if kernel.hyperpriors is None else asdict(kernel.hyperpriors),
         "orders": [None if f else float(order) for f, order in zip(free, limits.high, strict=True)],
         "start": start,
+        "start_units": list(map(int, kernel.start.sizes)) if isinstance(kernel.start, GradientStart) else None,
         "moves": list(kernel.move_names),
         "required": np.argwhere(limits.required).tolist(),
         "forbidden": np.argwhere(limits.forbidden).tolist(),

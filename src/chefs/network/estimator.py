@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -26,7 +28,7 @@ from chefs.trace import Trace
 
 USUAL = 1000  # draws, and steps of warm-up
 ENDLESS = 1_000_000  # of them, where minutes decide
-START_UNITS, POINTS_A_UNIT = (8, 40), 50  # units of a start: one of these, or as many as there may be for the points
+START_UNITS, POINTS_A_UNIT = (8, 40), 50  # units of a start: one of these, but no more than one for so many points
 START_SHARE = 0.35  # of the minutes there are, at most
 LEARNT: dict[str, type[Prior]] = {
     "icp": ChefsProcess,
@@ -351,24 +353,27 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         return LEARNT[name](), Hyperpriors()
 
     def _start(self, orders: FloatArray, n_points: int) -> Start | GradientStart | None:
-        """Where each chain starts."""
-        if not isinstance(self.start, str):
-            return self.start
+        """Where each chain starts; fits that have no limit of their own have a share of the minutes."""
+        start = self._fitted(orders, n_points) if isinstance(self.start, str) else self.start
+        if self.minutes is None or not isinstance(start, GradientStart) or start.seconds < math.inf:
+            return start
+        ladder: Any = 1 if self.temperatures is None else self.temperatures
+        copies = ladder if isinstance(ladder, int | np.integer) else np.size(ladder)  # each has a start of its own
+        rounds = turns(self.chains, self.n_jobs)[1] * max(copies, 1)
+        return replace(start, seconds=START_SHARE * 60 * self.minutes / rounds)
+
+    def _fitted(self, orders: FloatArray, n_points: int) -> GradientStart | None:
+        """What is fitted where "gradient" is asked for: few units, or many, as far as points and `max_hidden` allow."""
         if self.start not in ("gradient", "empty"):
             raise ValueError(f"start must be 'gradient', 'empty' or a network; found {shown(self.start)}")
         most = max(n_points // POINTS_A_UNIT, 5)
         if self.max_hidden is not None:
             _check_count("max_hidden", self.max_hidden, least=0)
-            most = min(most, self.max_hidden)
+            most = min(most, int(self.max_hidden))
         if self.start == "empty" or orders.any() or most < 1:
             return None
-        n_hidden = tuple(sorted({min(size, most) for size in START_UNITS}))
-        if self.minutes is None:
-            return GradientStart(n_hidden)
-        ladder: Any = 1 if self.temperatures is None else self.temperatures
-        copies = ladder if isinstance(ladder, int | np.integer) else np.size(ladder)  # each has a start of its own
-        rounds = turns(self.chains, self.n_jobs)[1] * max(copies, 1)
-        return GradientStart(n_hidden, seconds=START_SHARE * 60 * self.minutes / rounds)
+        few, many = (min(size, most) for size in START_UNITS)
+        return GradientStart((few, many) if many >= 2 * few else many)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

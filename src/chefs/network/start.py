@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -26,11 +27,11 @@ from chefs.prior import ChefsProcess
 
 Floats = NDArray[np.floating]  # single precision while fitting, double in a start
 
-FEW = 16  # units: fits of so many or fewer make do with the first of each of these, and more of them are tried
-N_WALKS, BATCH, N_TRIES = (400, 1000), (100, 250), (10, 2)
 RATE, FIRST_DECAY, SECOND_DECAY = 0.02, 0.9, 0.99  # Adam; the rate falls to a tenth
 TRIAL = 0.3  # share of the steps after which the best of several tries goes on alone
 WORTH = 0.1  # nats a point that more units must bring
+N_SCORED, SCORE_WALKS = 2000, 2000  # points and walks by which sizes are compared
+MEMORY = 0.99  # of the running mean of the density
 SHARP = 0.4  # share of the steps after which units may become switches with a standard deviation above 20
 MOST_LOG_RHO, CALM_LOG_RHO = 8.0, -6.0
 
@@ -41,6 +42,19 @@ class Start(NamedTuple):
     dag: Dag
     a: FloatArray  # (nodes, points)
     rho: FloatArray  # (nodes,)
+
+
+class Effort(NamedTuple):
+    """What fits of a size are worth: walks and points of a step, and how many are begun."""
+
+    n_walks: int
+    batch: int
+    n_tries: int
+
+
+def effort_for(n_hidden: int) -> Effort:
+    """Small networks need fewer walks, and collapse more often: many cheap tries."""
+    return Effort(400, 100, 10) if n_hidden <= 16 else Effort(1000, 250, 2)
 
 
 class Layers(NamedTuple):
@@ -133,9 +147,9 @@ def gradient(layers: Layers, noise: Floats, x: Floats, seen: Floats, n_points: i
     return Layers(by_weights, by_bias, by_log_rho), value
 
 
-def paired_noise(rng: np.random.Generator, n_hidden: int) -> Floats:
+def paired_noise(rng: np.random.Generator, n_hidden: int, n_walks: int) -> Floats:
     """Standard normal noise of the walks, half of it the other half with its sign changed."""
-    half = rng.standard_normal((n_hidden, N_WALKS[n_hidden > FEW] // 2), dtype=np.float32)
+    half = rng.standard_normal((n_hidden, n_walks // 2), dtype=np.float32)
     return np.concatenate([half, -half], axis=1)
 
 
@@ -147,21 +161,21 @@ class Fit:
         self.x = np.nan_to_num(x).astype(np.float32)
         self.possible, self.layers = possible, random_layers(rng, possible)
         self.first, self.second = ([np.zeros_like(p) for p in self.layers] for _ in range(2))
-        self.n_done, self.value = 0, -math.inf
+        self.n_done, self.running = 0, 0.0
 
     def run(self, of: int, first: float, last: float, seconds: float = math.inf) -> None:
         """From a share of `of` steps to another, or as far as the seconds allow; the rate keeps pace."""
         n_points, n_hidden = len(self.x), self.layers.weights.shape[1]
-        begin = time.monotonic()
+        effort, begin = effort_for(n_hidden), time.monotonic()
         while self.n_done < int(last * of) and (spent := (time.monotonic() - begin) / seconds) < 1:
             progress = max(self.n_done / of, first + (last - first) * spent)
             self.n_done += 1
-            chosen = self.rng.integers(n_points, size=min(BATCH[n_hidden > FEW], n_points))
-            noise = paired_noise(self.rng, n_hidden)
+            chosen = self.rng.integers(n_points, size=min(effort.batch, n_points))
+            noise = paired_noise(self.rng, n_hidden, effort.n_walks)
             with patient():  # Ctrl-C in the midst of compiled code would crash it
                 slope, value = gradient(self.layers, noise, self.x[chosen], self.seen[chosen], n_points)
             slope.weights[~self.possible] = 0.0
-            self.value = value if self.n_done == 1 else 0.99 * self.value + 0.01 * value
+            self.running = MEMORY * self.running + (1 - MEMORY) * value
             rate = RATE * 0.1**progress
             for p, g, m, v in zip(self.layers, slope, self.first, self.second, strict=True):
                 m += (1 - FIRST_DECAY) * (g - m)
@@ -172,15 +186,21 @@ class Fit:
             least = CALM_LOG_RHO - 16.0 * max(0.0, progress - SHARP)
             self.layers.log_rho[:n_hidden].clip(least, MOST_LOG_RHO, out=self.layers.log_rho[:n_hidden])
 
-    def density(self, n_walks: int = 2000) -> float:
-        """Mean log density of the points, its log 2π left out, estimated with walks of its own."""
-        layers = self.in_double
+    @property
+    def value(self) -> float:
+        """Running mean of the estimated log density of the points, its log 2π left out; −∞ before it is a number."""
+        value = self.running / (1 - MEMORY**self.n_done) if self.n_done else -math.inf
+        return -math.inf if math.isnan(value) else value
+
+    def density(self, n_walks: int = SCORE_WALKS) -> float:
+        """Mean log density of the points, or of every so many, its log 2π left out, with walks of its own."""
+        every = -(-len(self.x) // N_SCORED)
+        layers, x, seen = self.in_double, self.x[::every], self.seen[::every]
         n_hidden = layers.weights.shape[1]
         means = walk(layers, self.rng.standard_normal((n_hidden, n_walks)))[1]
-        logs = [
-            special.logsumexp(part, axis=1) for part in by_rows(layers.log_rho[n_hidden:], means, self.x, self.seen)
-        ]
-        return float(np.concatenate(logs).mean() - math.log(n_walks))
+        logs = [special.logsumexp(part, axis=1) for part in by_rows(layers.log_rho[n_hidden:], means, x, seen)]
+        mean = float(np.concatenate(logs).mean() - math.log(n_walks))
+        return -math.inf if math.isnan(mean) else mean
 
     @property
     def in_double(self) -> Layers:
@@ -192,8 +212,8 @@ class Fit:
 class GradientStart:
     """A start for observed nodes at order 0: the best of several fits, and activations that fit the points.
 
-    Networks no larger than they need be are easier to read, and chains over them are faster and mix better: the
-    smallest is taken, unless a larger one describes the data better by a tenth of a nat a point.
+    Networks no larger than they need be are easier to read, and chains over them are faster: the smallest is taken,
+    unless a larger one gives the points more density by a tenth of a nat each, when the fits are at three tenths.
 
     Args:
         n_hidden: Number of hidden units; or several, the smallest first, of which each start takes what the data need.
@@ -216,10 +236,12 @@ class GradientStart:
 
     def __post_init__(self) -> None:
         n_tries = 1 if self.n_tries is None else self.n_tries
-        sizes = [("n_hidden", size) for size in self.sizes or (0,)]
-        for name, value in [*sizes, ("n_steps", self.n_steps), ("n_tries", n_tries)]:
+        asked = [("n_hidden", size) for size in self.sizes]
+        for name, value in [*asked, ("n_steps", self.n_steps), ("n_tries", n_tries)]:
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise ValueError(f"{name} of the start must be a whole number, at least 1; found {shown(value)}")
+        if not self.sizes or any(b <= a for a, b in pairwise(self.sizes)):
+            raise ValueError(f"n_hidden of the start must grow from one to the next; found {shown(self.n_hidden)}")
         if not isinstance(self.seconds, int | float) or not self.seconds > 0:
             raise ValueError(f"seconds of the start must be positive; found {shown(self.seconds)}")
 
@@ -230,26 +252,31 @@ class GradientStart:
 
     def __call__(self, rng: np.random.Generator, data: FloatArray, prior: Prior | None = None) -> Start:
         """A start from pre-activations of the observed nodes, a row a point, nan where missing."""
-        prior, begin, trials = prior or ChefsProcess(), time.monotonic(), []
-        for size in self.sizes:
-            n_tries = self.n_tries or N_TRIES[size > FEW]
-            possible = possible_edges(prior, orders_for(prior, size), data.shape[1])
-            fits = [Fit(rng, data, possible) for _ in range(n_tries)]
-            for fit in fits:
-                fit.run(self.n_steps, 0.0, TRIAL, 0.5 * self.seconds / len(self.sizes) / n_tries)
-            trials.append(max(fits, key=lambda fit: fit.value))
-        chosen = smallest_worth(trials)
+        begin, prior = time.monotonic(), prior or ChefsProcess()
+        chosen = smallest_worth([self._best_trial(rng, data, prior, size) for size in self.sizes])
         chosen.run(self.n_steps, TRIAL, 1.0, max(self.seconds - (time.monotonic() - begin), 1e-9))
         order = orders_for(prior, chosen.layers.weights.shape[1])
         return as_start(rng, chosen.in_double, data, order, chosen.possible)
 
+    def _best_trial(self, rng: np.random.Generator, data: FloatArray, prior: Prior, size: int) -> Fit:
+        """Of several fits after their first steps the one with the largest density. All have half of the time."""
+        n_tries = self.n_tries or effort_for(size).n_tries
+        possible = possible_edges(prior, orders_for(prior, size), data.shape[1])
 
-def smallest_worth(trials: list[Fit]) -> Fit:
+        def trial() -> Fit:
+            fit = Fit(rng, data, possible)
+            fit.run(self.n_steps, 0.0, TRIAL, 0.5 * self.seconds / len(self.sizes) / n_tries)
+            return fit
+
+        return max((trial() for _ in range(n_tries)), key=lambda fit: fit.value)
+
+
+def smallest_worth(trials: Sequence[Fit]) -> Fit:
     """Of fits in order of size the first, unless a larger one is worth its size."""
-    chosen = trials[0]
+    chosen, best = trials[0], trials[0].density() if len(trials) > 1 else 0.0
     for larger in trials[1:]:
-        if larger.density() > chosen.density() + WORTH:
-            chosen = larger
+        if (density := larger.density()) > best + WORTH:
+            chosen, best = larger, density
     return chosen
 
 

@@ -86,7 +86,8 @@ class Run:
             found["at most"] = count(asked["max_hidden"], "hidden unit")
         if tuple(asked["moves"]) != MOVES:
             found["moves"] = listed(asked["moves"])
-        return found | {"start": STARTS[asked["start"]]}
+        sizes = " or ".join(map(str, asked.get("start_units") or ()))
+        return found | {"start": STARTS[asked["start"]] + (f"; hidden units at first: {sizes}" if sizes else "")}
 
     def _prior(self) -> str:
         prior = dict(self.asked["prior"])
