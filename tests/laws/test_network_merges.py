@@ -114,8 +114,9 @@ def pair_in_place_of_one(rng, n_points=1000):
     return data, Start(pair, np.concatenate([data, hidden]), np.array([8.0, 8.0, 8.0, 0.35, 0.01]))
 
 
-def test_a_pair_that_does_the_work_of_one_is_merged():
+def test_a_pair_that_does_the_work_of_one_is_merged(monkeypatch):
     """Trajectories let the pair explain the data first; with merges there is one unit then, and without them there are two."""
+    monkeypatch.setattr(merges, "RATE", 0.05)  # some fifty attempts
     rng = np.random.default_rng(91)
     data, start = pair_in_place_of_one(rng)
     for moves, n_left in (
