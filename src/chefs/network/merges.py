@@ -54,9 +54,7 @@ from chefs.network.merge_draws import (
     log_numbers_of_unit,
 )
 
-RATE = (
-    0.01  # attempts a step: one that goes on to the points costs as much as some fifty trajectories of a small network
-)
+RATE = 0.01  # attempts a step: one that goes on to the points costs as much as fifty trajectories of a small network
 SPLITS = 0.5  # share of splits among them: the fewer they are, the less is a merge accepted
 MOST_LOG_RHO, LEAST_LOG_RHO = 40.0, math.log(1e-12)  # of a unit in size, and of the units of a pair
 
