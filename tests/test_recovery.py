@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from chefs import Dag
-from chefs.experiments.recovery import agreement, child_sets, data_of, main, summary, truth
+from chefs.experiments.recovery import TRUTH, agreement, child_sets, data_of, main, summary, truth
 
 
 def star(*sets, n_observed, hidden_edge=False):
@@ -68,16 +68,17 @@ def test_agreement_matches_units_so_that_most_edges_are_found():
 
 def test_a_small_run_is_kept_and_not_made_again(tmp_path, capsys):
     given = ["--out", str(tmp_path), "--hidden", "1", "--draws", "1", "--points", "200", "--seconds", "0.5"]
+    given += ["--variants", f"ours,{TRUTH},without merge"]
     main(given)
     files = sorted(path.name for path in tmp_path.iterdir())
-    assert files == ["fixed-1-0.json", "paper-1-0.json", "truth-1-0.json", "without-merges-1-0.json"]
+    assert files == ["from-the-truth-1-0.json", "ours-1-0.json", "without-merge-1-0.json"]
     before = [(tmp_path / name).read_bytes() for name in files]
     main(given)
     assert [(tmp_path / name).read_bytes() for name in files] == before
     assert "stays as it is" not in capsys.readouterr().out
     main([*given, "--points", "100"])
     out = capsys.readouterr().out
-    assert out.count("was made with 200 points in") == 4 and "stays as it is" in out
+    assert out.count("was made with 200 points in") == 3 and "stays as it is" in out
     result = json.loads(before[0])
     assert np.allclose([sum(result["posterior"]), sum(result["posterior_sharing"])], 1)
     assert result["n_draws"] > 1
@@ -85,13 +86,11 @@ def test_a_small_run_is_kept_and_not_made_again(tmp_path, capsys):
     assert 0 <= result["edges_found"] <= result["true_edges"]
     rows = summary(tmp_path).splitlines()
     assert [row.split(" | ")[:3] for row in rows[2:]] == [
-        ["| paper", "1", "1"],
-        ["| paper", "all", "1"],
-        ["| fixed", "1", "1"],
-        ["| fixed", "all", "1"],
-        ["| without merges", "1", "1"],
-        ["| without merges", "all", "1"],
-        ["| truth", "1", "1"],
-        ["| truth", "all", "1"],
+        ["| ours", "1", "1"],
+        ["| ours", "all", "1"],
+        ["| from the truth", "1", "1"],
+        ["| from the truth", "all", "1"],
+        ["| without merge", "1", "1"],
+        ["| without merge", "all", "1"],
     ]
     assert rows[-1] in out

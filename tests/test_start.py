@@ -139,10 +139,13 @@ def test_a_chain_begins_where_the_fit_ended_and_each_at_its_own():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "seconds", "expected"), [(2, 20, [3, 3, 3, 6]), ((2, 3), 40, [3, 3, 3, 3, 3, 3, 11])]
+    ("sizes", "seconds", "trials"), [(2, 60, [5, 5, 5, 10, 10, 15]), ((2, 3), 120, 2 * [5, 5, 5, 10, 10, 15])]
 )
-def test_a_start_stops_when_its_time_is_up(monkeypatch, sizes, seconds, expected):
-    """A clock that a look at moves on by a second: half of the time is for three tries a size, the rest for one."""
+def test_a_start_stops_when_its_time_is_up(monkeypatch, sizes, seconds, trials):
+    """A clock that a look at moves on by a second: six tenths of the time is for three tries a size, the rest for one.
+
+    Three tries make six runs: three, the better two, the best.
+    """
     ticks = iter(range(1000))
     monkeypatch.setattr("chefs.network.start.time.monotonic", lambda: float(next(ticks)))
     steps = []
@@ -150,7 +153,23 @@ def test_a_start_stops_when_its_time_is_up(monkeypatch, sizes, seconds, expected
     monkeypatch.setattr(Fit, "run", lambda self, *given: (run(self, *given), steps.append(self.n_done)))
     start = GradientStart(n_hidden=sizes, n_steps=1000, n_tries=3, seconds=seconds)
     start(np.random.default_rng(0), np.zeros((9, 2)))
-    assert steps == expected
+    assert steps[:-1] == trials and steps[-1] > 15
+    assert seconds <= next(ticks) <= seconds + 3
+
+
+def test_the_better_half_of_the_tries_goes_on_and_of_these_the_better_half(monkeypatch):
+    """Fits whose values are given: five, three, two are run, and the best of the last goes on to the end."""
+    worth, made, runs = [3.0, 5.0, 1.0, 4.0, 2.0], [], []
+    monkeypatch.setattr(Fit, "__init__", lambda self, *given: made.append(self))
+    monkeypatch.setattr(
+        Fit, "run", lambda self, of, first, last, *seconds: runs.append((made.index(self), first, last))
+    )
+    monkeypatch.setattr(Fit, "value", property(lambda self: worth[made.index(self)] if runs else -math.inf))
+    best = GradientStart(n_hidden=2, n_steps=100, n_tries=5)._best_trial(None, np.zeros((9, 2)), ChefsProcess(), 2)
+    assert best is made[1]
+    assert runs[:5] == [(number, 0.0, 0.1) for number in range(5)]
+    assert runs[5:8] == [(number, 0.1, 0.2) for number in (1, 3, 0)]
+    assert runs[8:] == [(number, 0.2, 0.3) for number in (1, 3)]
 
 
 def correlated(rng, n):

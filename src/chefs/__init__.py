@@ -58,12 +58,13 @@ __all__ = [
     "metrics",
     "plots",
     "plots_architectures",
+    "report",
     "resume",
     "sample",
 ]
 
 if TYPE_CHECKING:
-    from chefs import cnn, datasets, images, metrics, plots, plots_architectures
+    from chefs import cnn, datasets, images, metrics, plots, plots_architectures, report
     from chefs.buffets import CascadingBuffet, ExtendedBuffet, IndianBuffet, layer
     from chefs.cnn.search import ArchitectureSearch
     from chefs.dag import Dag

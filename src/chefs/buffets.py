@@ -174,8 +174,8 @@ class ExtendedBuffet(_Cascade):
     of `CascadingBuffet` with α+T_l−m_k in the place of α+K_(l−1)−m_k, m_k all children of a unit and T_l all nodes in
     layers below l; every unit has a child in the layer just below.
 
-    This is our reading of a text that is not at hand: P. Dallaire, P. Giguère, B. Chaib-draa, Learning the structure of
-    probabilistic graphical models with an extended cascading Indian buffet process, AAAI 2014.
+    This is our understanding of a paper that we have not read: P. Dallaire, P. Giguère, B. Chaib-draa, Learning the
+    structure of probabilistic graphical models with an extended cascading Indian buffet process, AAAI 2014.
 
     >>> buffet = ExtendedBuffet(alpha=1.0, gamma=1.0)
     >>> buffet.sample(np.random.default_rng(0), observed=3).n_observed

@@ -107,7 +107,8 @@ def demo(
     import numpy as np
 
     from chefs import datasets
-    from chefs.experiments import check_new, rendered, write_new
+    from chefs._files import check_new, write_new
+    from chefs.experiments import rendered
     from chefs.metrics import hellinger
     from chefs.network.estimator import SigmoidNetwork
     from chefs.plots_network import overview

@@ -95,7 +95,7 @@ def _rows(model: SigmoidNetwork, data: str) -> FloatArray:
 
 
 def _check_output(output: Path) -> None:
-    from chefs.experiments import check_new
+    from chefs._files import check_new
     from chefs.tabular import check_writable
 
     check_new(output)

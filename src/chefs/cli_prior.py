@@ -36,7 +36,7 @@ def prior(
     """Draw graphs from the prior and print how large they are, exactly and as simulated."""
     import numpy as np
 
-    from chefs.experiments import check_new, write_new
+    from chefs._files import check_new, write_new
     from chefs.patience import patient
     from chefs.prior import ChefsProcess, observed_orders
 

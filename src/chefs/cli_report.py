@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from functools import partial
@@ -28,7 +27,7 @@ def report(
     ] = None,
 ) -> None:
     """Write one page of HTML about a run: what was found, whether it has converged, fantasy against data."""
-    from chefs.experiments import check_new
+    from chefs._files import check_new
 
     if output:
         check_new(output)
@@ -72,14 +71,9 @@ def _fit_writer(run: Path, test: str | None) -> Callable[[Path], Path]:
 
 def _search_writer(run: Path) -> Callable[[Path], Path]:
     from chefs.report import write_search
+    from chefs.report.search import numbers_in
 
-    try:
-        numbers = json.loads((run / "architectures.json").read_text())
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{run} has no results yet: go on with chefs resume {run}") from None
-    except ValueError:
-        raise ValueError(f"{run / 'architectures.json'} is damaged: chefs resume {run} writes it again") from None
-    return partial(write_search, numbers)
+    return partial(write_search, numbers_in(run))
 
 
 def _renewed(path: Path, write: Callable[[Path], Path]) -> Path:

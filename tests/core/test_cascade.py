@@ -140,7 +140,7 @@ class TestDensity:
             log_density(kind, some, layers, dag.n_observed, alpha, gamma)
             for some in (edges | {(k, i)}, edges - {(k, i)})
         )
-        close(density.log_edge_odds(state, k, i), with_edge - without)
+        close(density.layer_odds(state, k, i), with_edge - without)
 
     @families
     @given(st.data(), positive_numbers())

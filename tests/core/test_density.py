@@ -46,17 +46,17 @@ def test_exposure(dag, hyper):
 
 
 @given(st.data(), dags(), hyperparameters())
-def test_log_insertion(data, dag, hyper):
+def test_chefs_insertion(data, dag, hyper):
     assume(dag.order.min() < 1)
     edges, order, n_observed = naive_graph(dag)
     height = data.draw(orders(above=min(order)) | st.sampled_from([1.0, *(x for x in order if x > min(order))]))
     child = data.draw(st.sampled_from([i for i, x in enumerate(order) if x < height]))
     after = naive.log_prob(edges | {(len(order), child)}, [*order, height], n_observed, *hyper)
-    agree(density.log_insertion(state_of(dag, hyper), height), after, naive.log_prob(*naive_graph(dag), *hyper))
+    agree(density.chefs_insertion(state_of(dag, hyper), height), after, naive.log_prob(*naive_graph(dag), *hyper))
 
 
 @given(st.data(), dags(), hyperparameters())
-def test_log_removal(data, dag, hyper):
+def test_chefs_removal(data, dag, hyper):
     """A removal undoes an insertion, wherever the node stands and whatever number it has."""
     assume(dag.order.min() < 1)
     edges, order, n_observed = naive_graph(dag)
@@ -68,7 +68,7 @@ def test_log_removal(data, dag, hyper):
     shifted.add((number, child + (child >= number)))
     state = packed(shifted, larger, n_observed, hyper)
     after = naive.log_prob(edges, order, n_observed, *hyper)
-    agree(density.log_removal(state, number), after, naive.log_prob(shifted, larger, n_observed, *hyper))
+    agree(density.chefs_removal(state, number), after, naive.log_prob(shifted, larger, n_observed, *hyper))
 
 
 @given(st.data(), dags(), hyperparameters())
@@ -101,7 +101,7 @@ def test_log_jump(data, dag, hyper):
 
 
 @given(st.data(), dags(), hyperparameters())
-def test_log_edge_odds(data, dag, hyper):
+def test_chefs_odds(data, dag, hyper):
     edges, order, n_observed = naive_graph(dag)
     pairs = [
         (k, i)
@@ -113,7 +113,7 @@ def test_log_edge_odds(data, dag, hyper):
     edge = data.draw(st.sampled_from(pairs))
     present = naive.log_prob(edges | {edge}, order, n_observed, *hyper)
     absent = naive.log_prob(edges - {edge}, order, n_observed, *hyper)
-    agree(density.log_edge_odds(state_of(dag, hyper), *edge), present, absent)
+    agree(density.chefs_odds(state_of(dag, hyper), *edge), present, absent)
 
 
 @given(st.data(), dags(max_observed=3, max_hidden=3), hyperparameters())
@@ -143,8 +143,8 @@ def test_increments_are_of_the_graph_that_results(data, dag, hyper):
     before = density.log_prob_of_state(state, *hyper)
     height = data.draw(orders(above=float(dag.order.min())))
     child = int(np.argmin(dag.order))
-    gain = density.log_insertion(state, height)
+    gain = density.chefs_insertion(state, height)
     node = core.insert(state, height)
     core.add_edge(state, node, child)
     agree(gain, density.log_prob_of_state(state, *hyper), before)
-    agree(density.log_removal(state, node), before, density.log_prob_of_state(state, *hyper))
+    agree(density.chefs_removal(state, node), before, density.log_prob_of_state(state, *hyper))

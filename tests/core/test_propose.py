@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from chefs._core import propose as moves
-from chefs._core.density import log_insertion, log_reorder
+from chefs._core.density import chefs_insertion, log_reorder
 from chefs._core.state import N_ACTIVE, N_OBSERVED, copy, unpack, with_room
 from tests import naive
 from tests.helpers import state_of
@@ -125,7 +125,7 @@ def find_reverse(rng, new, proposal, old, tries=5_000):
             again = applied(new, back)
             there = kind == moves.DEEPEN or same_interval(new, back.height, height)  # the interval is part of a birth
             if there and same_but_for_order(again, old, n, proposal.other):
-                shift = log_insertion(new, height) - log_insertion(new, back.height)
+                shift = chefs_insertion(new, height) - chefs_insertion(new, back.height)
                 return back._replace(height=height, log_ratio=back.log_ratio + shift)
     raise AssertionError("the reverse move was never proposed")
 

@@ -1,4 +1,4 @@
-"""Whole ancestries of a point drawn from the network: for resampling hidden activations, fantasies and densities."""
+"""Whole ancestries of a point drawn from the network, to resample its hidden activations."""
 
 import math
 

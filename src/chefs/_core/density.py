@@ -102,24 +102,8 @@ def one_less_below(state, node):
 
 
 @jit
-def log_insertion(state, height):
-    """Log f'/f for a new hidden node with one child at `height`, everything else kept. O(nodes above)."""
-    if state.size[FAMILY] == CHEFS:
-        return chefs_insertion(state, height)
-    return layer_insertion(state, layer_at(state, height), 0)
-
-
-@jit
-def log_removal(state, node):
-    """Log f'/f for taking out a hidden node that has one child, everything else kept: minus its insertion."""
-    if state.size[FAMILY] == CHEFS:
-        return chefs_removal(state, node)
-    return -layer_insertion(state, layer_at(state, state.order[node]), 1)
-
-
-@jit
 def chefs_insertion(state, height):
-    """`log_insertion` for the chefs."""
+    """Log f'/f for a new hidden node with one child at `height`, everything else kept. O(nodes above)."""
     alpha, gamma = state.hyper[ALPHA], state.hyper[GAMMA]
     n_active = state.size[N_ACTIVE]
     start = n_at_or_below(state, height)
@@ -141,7 +125,7 @@ def chefs_insertion(state, height):
 
 @jit
 def chefs_removal(state, node):
-    """`log_removal` for the chefs."""
+    """Log f'/f for taking out a hidden node that has one child, everything else kept: minus its insertion."""
     alpha, gamma = state.hyper[ALPHA], state.hyper[GAMMA]
     n_active = state.size[N_ACTIVE]
     at = state.position[node]
@@ -218,14 +202,8 @@ def log_own_reorder(state, node, below):
 
 
 @jit
-def log_edge_odds(state, parent, child):
-    """Log p(Z_ki = 1 given the rest) − log p(Z_ki = 0 given the rest); −∞ or ∞ is never returned for a candidate."""
-    return chefs_odds(state, parent, child) if state.size[FAMILY] == CHEFS else layer_odds(state, parent, child)
-
-
-@jit
 def chefs_odds(state, parent, child):
-    """`log_edge_odds` for the chefs."""
+    """Log p(Z_ki = 1 given the rest) − log p(Z_ki = 0 given the rest); never infinite for a candidate."""
     alpha = state.hyper[ALPHA]
     others = state.n_children[parent] - state.parents[child, parent]
     phi = state.hyper[PHI] if parent < state.size[N_OBSERVED] else 0.0
@@ -234,7 +212,7 @@ def chefs_odds(state, parent, child):
 
 @jit
 def layer_odds(state, parent, child):
-    """`log_edge_odds` for buffets: of n other children among N − 1 others, n / (α + N − 1 − n)."""
+    """`chefs_odds` for buffets: of n other children among N − 1 others, n / (α + N − 1 − n)."""
     others = state.n_children[parent] - state.parents[child, parent]
     customers = n_customers(state, layer_at(state, state.order[parent]))
     return math.log(others / (state.hyper[ALPHA] + (customers - 1 - others)))

@@ -33,8 +33,6 @@ class Network(NamedTuple):
 class Place(NamedTuple):
     """Where a walk has come to, in arrays that are used again and again."""
 
-    seen: np.ndarray  # bool (n,)
-    mean: np.ndarray  # float (n,): of a given the parents
     a: np.ndarray  # float (n,)
     u: np.ndarray  # float (n,)
 
@@ -59,7 +57,7 @@ def network_of(order, parent, child, weight, bias, rho, n_observed):
 def new_place(net):
     """Room for a walk."""
     n = net.sequence.size
-    return Place(np.zeros(n, dtype=np.bool_), np.empty(n), np.empty(n), np.zeros(n))
+    return Place(np.empty(n), np.zeros(n))
 
 
 @jit
@@ -76,12 +74,10 @@ def walk(net, place, rows, noise, log_weights):
             for e in range(net.start[i], net.start[i + 1]):
                 mean += net.weight[e] * place.u[net.parent[e]]
             a = rows[t, i] if i < net.n_observed else math.nan
-            place.mean[i] = mean
-            place.seen[i] = not math.isnan(a)
-            if place.seen[i]:
-                total += net.log_height[i] - 0.5 * net.rho[i] * (a - mean) ** 2
-            else:
+            if math.isnan(a):
                 a = mean + net.sd[i] * noise[i]
+            else:
+                total += net.log_height[i] - 0.5 * net.rho[i] * (a - mean) ** 2
             place.a[i] = a
             if net.feeds[i]:
                 place.u[i] = sigmoid(a)

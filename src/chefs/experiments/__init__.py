@@ -1,24 +1,6 @@
-"""One module for each table and figure of the paper; what they write never replaces a file."""
+"""The tables and figures of the paper, and what else was measured: one module each. A result is never replaced."""
 
 from __future__ import annotations
-
-from pathlib import Path
-
-
-def check_new(*paths: Path) -> None:
-    """Raise unless every path is free to be written: its folder is there, and no file of that name is in it."""
-    for path in paths:
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"there is no folder {path.parent}: create it first or choose another one")
-        if path.exists() or path.is_symlink():
-            raise FileExistsError(f"{path} is already there and is not replaced: move it or choose another name")
-
-
-def write_new(path: Path, content: bytes) -> None:
-    """Write a file that must not be there yet."""
-    check_new(path)
-    with path.open("xb") as file:
-        file.write(content)
 
 
 def rendered(figure, suffix: str) -> bytes:

@@ -215,7 +215,7 @@ def summary(search: ArchitectureSearch, trace: Trace) -> dict[str, Any]:
         "degrees": [float(columns["degree"].min()), float(columns["degree"].max())],
         "moves": stats,
         "columns": {name: np.round(values, 6).tolist() for name, values in columns.items()},
-        "orders": _order_statistics(search, trace),
+        "orders": _order_statistics(trace),
         "examples": _looked_at(trace, _three(columns)),
         "picked": _looked_at(trace, np.unique(np.linspace(0, sum(n) - 1, N_PICKED).round().astype(int)).tolist()),
     }
@@ -235,7 +235,7 @@ def trace_dag(trace: Trace, draw: int) -> Dag:
     raise IndexError(draw)
 
 
-def _order_statistics(search: ArchitectureSearch, trace: Trace) -> dict[str, list[float]]:
+def _order_statistics(trace: Trace) -> dict[str, list[float]]:
     """Mean, standard deviation, minimum and maximum of the orders of the hidden layers of each network that has any."""
     rows = []
     for dag in trace:

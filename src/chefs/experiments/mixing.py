@@ -25,7 +25,7 @@ from chefs.dag import BoolArray, FloatArray
 from chefs.draws import Draw
 from chefs.experiments import baselines, rendered
 from chefs.network.estimator import have_compiled
-from chefs.network.kernel import MOVES, NetworkKernel
+from chefs.network.kernel import ALL_BUT, NetworkKernel
 from chefs.network.start import GradientStart
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -33,7 +33,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "paper": {"moves": "paper"},
     "empty": {},
     "paper from our start": {"moves": "paper", "start": GradientStart()},
-    **{f"without {name}": {"start": GradientStart(), "moves": tuple(m for m in MOVES if m != name)} for name in MOVES},
+    **{f"without {name}": {"start": GradientStart(), "moves": moves} for name, moves in ALL_BUT.items()},
+    **{f"empty without {name}": {"moves": moves} for name, moves in ALL_BUT.items()},
 }
 MARKS = (0.25, 0.5, 0.75, 1.0)  # shares of the time at which the distance is measured
 N_SETS = 10  # of fantasies, each as large as the test set
@@ -93,7 +94,8 @@ def fit(name: str, variant: str, seed: int, n_chains: int, seconds: float, n_job
         n = len(table.test)  # the distance depends on it: sets of any other size could not be compared
         sets = [table.mean + table.sd * pooled[s * n : (s + 1) * n] for s in range(min(N_SETS, len(pooled) // n))]
         by_mark.append(distances(rng, table, sets) if sets else math.nan)  # no chain had a network yet
-        fresh_by_mark.append(from_fresh(table, seed, sets) if sets else math.nan)
+        n_fresh = N_FRESH if mark == len(MARKS) - 1 else N_FRESH // 4  # for the curve, fewer will do
+        fresh_by_mark.append(from_fresh(table, seed, sets, n_fresh) if sets else math.nan)
     at_end = table.mean + table.sd * np.concatenate([run["points"][-1] for run in runs])
     return {
         "data": name,
@@ -144,12 +146,12 @@ def distances(rng: np.random.Generator, table: datasets.Table, sets: list[FloatA
     return float(np.mean([metrics.hellinger(table.to_unit(s), test, n_resplits=0, rng=rng).distance for s in sets]))
 
 
-def from_fresh(table: datasets.Table, seed: int, sets: list[FloatArray]) -> float:
+def from_fresh(table: datasets.Table, seed: int, sets: list[FloatArray], n_fresh: int = N_FRESH) -> float:
     """`distances` from fresh test sets of a toy's law: the luck of one test set averages out. nan for other data."""
     if table.name not in datasets.TOYS:
         return math.nan
     rng, found = np.random.default_rng([seed, 47]), []
-    for s in range(N_FRESH):
+    for s in range(n_fresh):
         test = table.to_unit(datasets.load(table.name, FRESH + N_FRESH * seed + s).test)
         found.append(metrics.hellinger(table.to_unit(sets[s % len(sets)]), test, n_resplits=0, rng=rng).distance)
     return float(np.mean(found))

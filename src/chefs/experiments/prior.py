@@ -9,7 +9,8 @@ import numpy as np
 
 import chefs
 from chefs import plots
-from chefs.experiments import check_new, rendered, write_new
+from chefs._files import check_new, write_new
+from chefs.experiments import rendered
 
 
 def run(out: Path, seed: int = 0, draws: int = 4000) -> list[Path]:

@@ -18,15 +18,15 @@ from typing import Any
 import joblib
 import numpy as np
 
-from chefs import ChefsProcess, Dag, Hyperpriors, Trace, resume, sample
-from chefs.network.kernel import MOVES, NetworkKernel
+from chefs import ChefsProcess, Dag, Trace, resume, sample
+from chefs.network.kernel import ALL_BUT, MOVES, NetworkKernel
 from chefs.network.start import Start
 
-VARIANTS: dict[str, dict[str, Any]] = {
-    "paper": {"hyperpriors": Hyperpriors()},
-    "fixed": {"hyperpriors": None},
-    "without merges": {"hyperpriors": Hyperpriors(), "moves": tuple(name for name in MOVES if name != "merge")},
-    "truth": {"hyperpriors": Hyperpriors()},  # starts at the true network: what the posterior has there, found or not
+TRUTH = "from the truth"  # starts at the true network: what the posterior has there, found or not
+VARIANTS: dict[str, tuple[str, ...]] = {  # moves
+    "ours": MOVES,
+    TRUTH: MOVES,
+    **{f"without {name}": moves for name, moves in ALL_BUT.items()},
 }
 SIZES = (1, 2, 3, 4)
 HIDDEN_SD, NOISE_SD = 2.5, 0.35
@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the fits that are not there yet, and print the summary of all that are."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--variants", default=",".join(VARIANTS))
+    parser.add_argument("--variants", default=f"ours,{TRUTH}")
     parser.add_argument("--hidden", default=",".join(map(str, SIZES)), help="true numbers of hidden units")
     parser.add_argument("--draws", type=int, default=5, help="networks of each size")
     parser.add_argument("--points", type=int, default=2000)
@@ -100,7 +100,7 @@ def data_of(rng: np.random.Generator, dag: Dag, n_points: int) -> Start:
 
 
 def fit(variant: str, n_hidden: int, number: int, n_points: int, seconds: float) -> dict[str, Any]:
-    """One chain on data from one network, from the empty graph but for "truth", and what it found of it."""
+    """One chain on data from one network, from the empty graph but for `TRUTH`, and what it found of it."""
     rng = np.random.default_rng([n_hidden, number])  # the same data for all variants
     dag = truth(rng, n_hidden)
     made = data_of(rng, dag, n_points)
@@ -108,8 +108,8 @@ def fit(variant: str, n_hidden: int, number: int, n_points: int, seconds: float)
         ChefsProcess(1.0, 1.0, 1.0),
         np.zeros(dag.n_observed),
         np.ascontiguousarray(made.a[: dag.n_observed].T),
-        start=made if variant == "truth" else None,
-        **VARIANTS[variant],
+        moves=VARIANTS[variant],
+        start=made if variant == TRUTH else None,
     )
     trace, used = run(np.random.default_rng([n_hidden, number, 1]), kernel, seconds)
     about = {"variant": variant, "n_hidden": n_hidden, "number": number, "n_points": n_points, "asked_seconds": seconds}
@@ -122,7 +122,7 @@ def run(rng: np.random.Generator, kernel: NetworkKernel, seconds: float) -> tupl
 
     `sample` stops by the clock on the wall; where others have the processor too, the run is continued.
     """
-    few = NetworkKernel(kernel.prior, kernel.observed, kernel.data[:50], hyperpriors=kernel.hyperpriors)
+    few = NetworkKernel(kernel.prior, kernel.observed, kernel.data[:50])
     sample(rng, few, draws=3, chains=1, n_jobs=1, progress=False)  # so that compilation does not count
     begin, wall = time.process_time(), seconds / 60
     with tempfile.TemporaryDirectory() as folder:
@@ -211,7 +211,7 @@ def summary(folder: Path) -> str:
     """All fits of a folder as a Markdown table: a row for each true number of hidden units, and one for all."""
     fits = [json.loads(path.read_text()) for path in sorted(Path(folder).glob("*.json"))]
     headings = (
-        "hyperparameters",
+        "variant",
         "hidden units",
         "fits",
         "mode right",

@@ -175,7 +175,7 @@ Three priors of one belief network, and what people would use instead, on nine d
   {doubled} of them once more at twice the effort.
 - Networks: chains that take turns on one core, each, where its start is "gradient", from a network that it fits in 35 %
   of its time at most; half of the time is warm-up, and all chains count alike. Minutes are those of a clock.
-- ECIBP is our reading of a text that is not at hand (`docs/rivals.md`).
+- ECIBP is our understanding of a paper that we have not read (`docs/rivals.md`).
 - The rivals may have fewer splits: what is said below is over the splits that all models compared have.
 - Training points drawn again, with replacement, are no model: they are what a model has that knows the training half by
   heart, and nothing else.

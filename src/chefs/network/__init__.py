@@ -1,1 +1,1 @@
-"""The nonlinear Gaussian belief network (section 4.1): so far the Markov chain over it, `NetworkKernel`."""
+"""The nonlinear Gaussian belief network (section 4.1): its chain, its starts, and the estimator."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from chefs._core.network import NetworkState
 
 MOVES = ("edge", "birth", "plain birth", "merge", "order", "precision", "resample", "hamiltonian")
+ALL_BUT = {name: tuple(other for other in MOVES if other != name) for name in MOVES}  # for ablations
 PAPER = ("weighted edge", "weighted birth", "uniform order", "precision", "activation")
 EVERY_MOVE = (*MOVES, *(name for name in PAPER if name not in MOVES))
 TARGET_ACCEPTANCE = 0.75

@@ -28,7 +28,8 @@ from chefs.prior import ChefsProcess
 Floats = NDArray[np.floating]  # single precision while fitting, double in a start
 
 RATE, FIRST_DECAY, SECOND_DECAY = 0.02, 0.9, 0.99  # Adam; the rate falls to a tenth
-TRIAL = 0.3  # share of the steps after which the best of several tries goes on alone
+TRIAL = (0.1, 0.2, 0.3)  # shares of the steps after which half of the tries goes on, half of these, the best one alone
+TRIAL_TIME = 0.6  # of the seconds there are: what trials of two sizes take of the whole
 WORTH = 0.1  # nats a point that more units must bring
 N_SCORED, SCORE_WALKS = 2000, 2000  # points and walks by which sizes are compared
 MEMORY = 0.99  # of the running mean of the density
@@ -54,7 +55,7 @@ class Effort(NamedTuple):
 
 def effort_for(n_hidden: int) -> Effort:
     """Small networks need fewer walks, and collapse more often: many cheap tries."""
-    return Effort(400, 100, 10) if n_hidden <= 16 else Effort(1000, 250, 2)
+    return Effort(400, 100, 16) if n_hidden <= 16 else Effort(1000, 250, 4)
 
 
 class Layers(NamedTuple):
@@ -218,8 +219,8 @@ class GradientStart:
     Args:
         n_hidden: Number of hidden units; or several, the smallest first, of which each start takes what the data need.
         n_steps: Gradient steps of the fit that is kept.
-        n_tries: Fits of each size that are begun, for some collapse early; the one with the largest density of the data
-            goes on. None: more of small ones than of large ones.
+        n_tries: Fits of each size that are begun, for some collapse early; those with the largest density of the data
+            go on, fewer and fewer. None: more of small ones than of large ones.
         seconds: The longest that the fits may take; activations for all points come after them.
 
     >>> rng = np.random.default_rng(0)
@@ -254,21 +255,21 @@ class GradientStart:
         """A start from pre-activations of the observed nodes, a row a point, nan where missing."""
         begin, prior = time.monotonic(), prior or ChefsProcess()
         chosen = smallest_worth([self._best_trial(rng, data, prior, size) for size in self.sizes])
-        chosen.run(self.n_steps, TRIAL, 1.0, max(self.seconds - (time.monotonic() - begin), 1e-9))
+        chosen.run(self.n_steps, TRIAL[-1], 1.0, max(self.seconds - (time.monotonic() - begin), 1e-9))
         order = orders_for(prior, chosen.layers.weights.shape[1])
         return as_start(rng, chosen.in_double, data, order, chosen.possible)
 
     def _best_trial(self, rng: np.random.Generator, data: FloatArray, prior: Prior, size: int) -> Fit:
-        """Of several fits after their first steps the one with the largest density. All have half of the time."""
-        n_tries = self.n_tries or effort_for(size).n_tries
+        """Of several fits, of which half goes on and half again, the one with the largest density."""
         possible = possible_edges(prior, orders_for(prior, size), data.shape[1])
-
-        def trial() -> Fit:
-            fit = Fit(rng, data, possible)
-            fit.run(self.n_steps, 0.0, TRIAL, 0.5 * self.seconds / len(self.sizes) / n_tries)
-            return fit
-
-        return max((trial() for _ in range(n_tries)), key=lambda fit: fit.value)
+        fits = [Fit(rng, data, possible) for _ in range(self.n_tries or effort_for(size).n_tries)]
+        n_going_on = [-(-len(fits) // 2**round_) for round_ in range(len(TRIAL))]
+        seconds = TRIAL_TIME * self.seconds / len(self.sizes) / sum(n_going_on)
+        for (first, last), n in zip(pairwise((0.0, *TRIAL)), n_going_on, strict=True):
+            fits = sorted(fits, key=lambda fit: fit.value, reverse=True)[:n]
+            for fit in fits:
+                fit.run(self.n_steps, first, last, seconds)
+        return max(fits, key=lambda fit: fit.value)
 
 
 def smallest_worth(trials: Sequence[Fit]) -> Fit:

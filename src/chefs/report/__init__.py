@@ -1,6 +1,6 @@
 """One self-contained HTML page about a run: what was run, did it converge, what was found. Needs no matplotlib.
 
-Layers, from the bottom: `markup` and `convergence`; `words`; `chart` and `graph`; `run` and `structures`; `held_out`;
+Layers, from the bottom: `markup`; `words`; `chart` and `graph`; `run` and `structures`; `held_out`;
 the sections `chains`, `posterior`, `predictive` and `hyperparameters`; `page`; `search`; then this.
 """
 
@@ -9,14 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chefs._files import check_new, write_new
+
 if TYPE_CHECKING:
     from chefs.network.estimator import SigmoidNetwork
 
 __all__ = ["write", "write_search"]
 
 REMEDY = (
-    "Give the chains more time: chefs resume, or chefs.resume in Python, continues a run that was written to a folder. "
-    "More chains tell more."
+    "Chains that disagree stay near where they start: take more of them, in a new run. Where they agree but the sample "
+    "is small, give them more time: chefs resume, or chefs.resume in Python, continues a run that has a folder."
 )
 
 
@@ -53,15 +55,14 @@ def write(
     ...     page.name, "Not converged" in page.read_text(encoding="utf-8")
     ('report.html', True)
     """
-    from chefs.report.page import check_free, put
-
     path = Path(path)
-    check_free(path)
+    check_new(path)
     if isinstance(source, str | Path) and (Path(source) / "architectures.json").is_file():
         from chefs.report.search import numbers_in
 
         return write_search(numbers_in(Path(source)), path, title=title)
-    return put(_network_page(source, train, test, title), path)
+    write_new(path, _network_page(source, train, test, title).html().encode())
+    return path
 
 
 def write_search(numbers: dict[str, Any], path: str | Path, *, title: str | None = None) -> Path:
@@ -75,11 +76,12 @@ def write_search(numbers: dict[str, Any], path: str | Path, *, title: str | None
     Returns:
         The path.
     """
-    from chefs.report.page import check_free, put
     from chefs.report.search import search_page
 
-    check_free(Path(path))
-    return put(search_page(numbers, title), Path(path))
+    path = Path(path)
+    check_new(path)
+    write_new(path, search_page(numbers, title).html().encode())
+    return path
 
 
 def _network_page(source: Any, train: Any, test: Any, title: str | None) -> Any:

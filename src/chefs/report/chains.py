@@ -10,11 +10,11 @@ import numpy as np
 
 import chefs
 from chefs.convergence import Diagnosis, diagnose, ranks
-from chefs.dag import FloatArray
+from chefs.dag import FloatArray, counted
 from chefs.report.chart import N_SERIES, Panel, padded, ticks
 from chefs.report.markup import Markup, joined, table, tag
 from chefs.report.run import Run
-from chefs.report.words import Verdict, count, duration, level, listed, percent, r_hat, verdict
+from chefs.report.words import Verdict, duration, level, listed, percent, r_hat, verdict
 from chefs.trace import Trace
 
 WORDS = {
@@ -73,23 +73,23 @@ def versions() -> str:
 
 def _size(run: Run) -> str:
     if run.data is None:
-        return f"{count(run.trace.n_observed, 'column')}; {run.lacking}"
+        return f"{counted(run.trace.n_observed, 'column')}; {run.lacking}"
     rows, columns = run.data.shape
     gaps = int(np.isnan(run.data).sum())
-    words = f"{count(rows, 'row')}, {count(columns, 'column')}"
-    return f"{words}, {count(gaps, 'entry') if gaps == 1 else f'{gaps} entries'} missing" if gaps else words
+    words = f"{counted(rows, 'row')}, {counted(columns, 'column')}"
+    return f"{words}, {counted(gaps, 'entry') if gaps == 1 else f'{gaps} entries'} missing" if gaps else words
 
 
 def _lengths(trace: Trace) -> str:
     lengths = [len(chain) for chain in trace.chains]
     if len(set(lengths)) == 1:
-        return f"{count(trace.n_chains, 'chain')} of {count(lengths[0], 'draw')}"
-    return f"{count(trace.n_chains, 'chain')} with {listed([str(n) for n in lengths])} draws"
+        return f"{counted(trace.n_chains, 'chain')} of {counted(lengths[0], 'draw')}"
+    return f"{counted(trace.n_chains, 'chain')} with {listed([str(n) for n in lengths])} draws"
 
 
 def _time(trace: Trace) -> str:
     each = [
-        f"{duration(stats['seconds'])} with {count(stats['warmup'] or 0, 'step')} of warm-up"
+        f"{duration(stats['seconds'])} with {counted(stats['warmup'] or 0, 'step')} of warm-up"
         for stats in trace.stats
         if "seconds" in stats
     ]
@@ -198,7 +198,7 @@ def traces(chains: Sequence[FloatArray], name: str) -> Markup:
             panel.dots(at + 1, chain[at], f"s{c % N_SERIES}")
         else:
             panel.line(at + 1, chain[at], f"s{c % N_SERIES}")
-    return panel.svg(f"Draws of {name}, a line for each of {count(len(chains), 'chain')}")
+    return panel.svg(f"Draws of {name}, a line for each of {counted(len(chains), 'chain')}")
 
 
 def rank_plot(chains: Sequence[FloatArray], name: str) -> Markup:
@@ -213,16 +213,16 @@ def rank_plot(chains: Sequence[FloatArray], name: str) -> Markup:
     for c, chain in enumerate(reversed(heights)):
         panel.bars(edges, chain, f"s{(len(chains) - 1 - c) % N_SERIES}", base=top * c)
         panel.line([0, 1], [top * c + 1, top * c + 1], "even")
-    return panel.svg(f"Ranks of {name}, a row of bars for each of {count(len(chains), 'chain')}")
+    return panel.svg(f"Ranks of {name}, a row of bars for each of {counted(len(chains), 'chain')}")
 
 
 def summary(run: Run, said: Verdict, hidden: str) -> list[Markup | str]:
     """The first sentences of the page."""
     trace = run.trace
-    columns = f"{count(trace.n_observed, 'column')} ({listed(run.names, 8)})"
-    data = f"{count(len(run.data), 'row')} and {columns}" if run.data is not None else columns
+    columns = f"{counted(trace.n_observed, 'column')} ({listed(run.names, 8)})"
+    data = f"{counted(len(run.data), 'row')} and {columns}" if run.data is not None else columns
     took = max((stats.get("seconds", 0.0) for stats in trace.stats), default=0.0)
-    first = f"Networks of hidden units for {data}: {count(len(trace), 'draw')} in {count(trace.n_chains, 'chain')}"
+    first = f"Networks of hidden units for {data}: {counted(len(trace), 'draw')} in {counted(trace.n_chains, 'chain')}"
     first += f", the longest of which took {duration(took)}." if took else "."
     mark = tag("span", said.headline, class_=f"mark {said.level}")
     return [first, joined(mark, f" The draws have {hidden}.")]

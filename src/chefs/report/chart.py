@@ -14,6 +14,7 @@ from chefs.report.markup import Markup, joined, tag
 from chefs.report.words import number
 
 N_SERIES = 6  # colours that the style knows
+MOST_BINS = 30
 
 
 def ticks(low: float, high: float, about: int = 4) -> list[float]:
@@ -42,13 +43,13 @@ def padded(*values: ArrayLike, pad: float = 0.04) -> tuple[float, float]:
     return low - pad * (high - low), high + pad * (high - low)
 
 
-def bins(values: FloatArray, most: int = 30) -> FloatArray:
+def bins(values: FloatArray) -> FloatArray:
     """Edges of the bins of a histogram: one for each whole number where these are few, else equally wide."""
     values = values[np.isfinite(values)]
-    if values.size and (values == np.round(values)).all() and np.ptp(values) < most:
+    if values.size and (values == np.round(values)).all() and np.ptp(values) < MOST_BINS:
         return np.arange(values.min() - 0.5, values.max() + 1)
     low, high = padded(values, pad=0.0)
-    return np.linspace(low, high, int(np.clip(math.sqrt(max(values.size, 1)), 8, most)) + 1)
+    return np.linspace(low, high, int(np.clip(math.sqrt(max(values.size, 1)), 8, MOST_BINS)) + 1)
 
 
 @dataclass
@@ -135,10 +136,10 @@ class Panel:
         edges, heights = np.asarray(edges), np.asarray(heights)
         self.line(np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(heights, 2), [0.0]]), class_)
 
-    def text(self, x: float, y: float, words: str, class_: str = "") -> None:
+    def text(self, x: float, y: float, words: str) -> None:
         """Words in the middle of a place."""
         (px,), (py,) = self.places([x], [y])
-        self.marks.append(tag("text", words, x=f"{px:.1f}", y=f"{py:.1f}", class_=f"middle {class_}"))
+        self.marks.append(tag("text", words, x=f"{px:.1f}", y=f"{py:.1f}", class_="middle"))
 
     def title(self, words: str) -> None:
         """Words at the top of the area inside the axes, cut short where they are too long for it."""
@@ -174,10 +175,10 @@ class Panel:
         return parts
 
 
-def picture(width: float, height: float, description: str, *parts: Markup, class_: str = "chart") -> Markup:
+def picture(width: float, height: float, description: str, *parts: Markup) -> Markup:
     """An SVG for a page: as large as given where there is room, with a description for those who cannot see it."""
     size = {"viewBox": f"0 0 {width:g} {height:g}", "width": f"{width:g}", "height": f"{height:g}"}
-    return tag("svg", joined(*parts), class_=class_, role="img", aria_label=description, **size)
+    return tag("svg", joined(*parts), class_="chart", role="img", aria_label=description, **size)
 
 
 def matrix(panels: Sequence[Sequence[Panel | None]], description: str) -> Markup:

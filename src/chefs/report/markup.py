@@ -6,7 +6,7 @@ import html
 from typing import Any
 
 _CONTROL = {code: "\ufffd" for code in (*range(9), 11, 12, *range(14, 32), 127)}  # no HTML, whatever escapes them
-VOID = ("br", "link", "meta", "input", "path", "circle", "rect", "line")  # `tag` writes them without an end
+VOID = ("link", "meta", "input", "path", "circle")  # `tag` writes them without an end
 
 
 class Markup(str):

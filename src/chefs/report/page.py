@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import resources
-from pathlib import Path
 from typing import NamedTuple
 
 from chefs.report.markup import Markup, joined, tag
@@ -50,19 +49,3 @@ def _id(section: Markup) -> str:
 
 def _text(name: str) -> str:
     return resources.files("chefs.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def check_free(path: Path) -> None:
-    """Raise unless a file may be written there."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent}: create it first or choose another one")
-    if path.exists() or path.is_symlink():
-        raise FileExistsError(f"{path} is already there and is not replaced: move it or choose another name")
-
-
-def put(page: Page, path: Path) -> Path:
-    """Write a page to a file that must not be there yet."""
-    content = page.html().encode()
-    with path.open("xb") as file:
-        file.write(content)
-    return path

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from chefs._consensus import match
+from chefs.dag import counted
 from chefs.report.chains import figure, section
 from chefs.report.chart import Panel
 from chefs.report.graph import Edge, drawn, picker, steady
 from chefs.report.markup import Markup, joined, table, tag
 from chefs.report.run import Run
 from chefs.report.structures import LEAST_SHARE, Common, Draw, common, compared, draws_of, most_frequent
-from chefs.report.words import count, listed, number, percent
+from chefs.report.words import listed, number, percent
 from chefs.trace import Trace
 
 MOST_PICKED, LEAST_PICKED, MOST_EDGES = 24, 6, 2500  # draws to pick from, and edges of all of them together
@@ -34,7 +35,7 @@ def hidden_words(trace: Trace) -> str:
     low, middle, high = np.quantile(trace.n_hidden, (0.05, 0.5, 0.95), method="nearest").tolist()
     if low < high:
         return f"{low} to {high} hidden units in nine draws of ten (median {middle})"
-    return f"{count(middle, 'hidden unit')} in at least nine draws of ten"
+    return f"{counted(middle, 'hidden unit')} in at least nine draws of ten"
 
 
 def _hidden(trace: Trace) -> Markup:
@@ -46,7 +47,7 @@ def _hidden(trace: Trace) -> Markup:
     panel.x_label, panel.y_label = "hidden units", "share of the draws"
     panel.x_ticks = np.unique(np.linspace(low, high, min(9, high - low + 1)).round()).tolist()
     numbers = list(range(low, high + 1))
-    titles = [f"{count(k, 'hidden unit')}: {percent(float(pmf[k]))} of the draws" for k in numbers]
+    titles = [f"{counted(k, 'hidden unit')}: {percent(float(pmf[k]))} of the draws" for k in numbers]
     panel.bars(np.arange(low - 0.5, high + 1), pmf[numbers], "s0", titles)
     words = f"The draws have {hidden_words(trace)} and {number(float(trace.n_edges.mean()))} edges in the mean."
     return figure(words, panel.svg(f"Bars: {words}"))
@@ -62,7 +63,7 @@ def _consensus(shared: Common, names: list[str]) -> Markup:
         edges[k, i] = Edge(0.5 + 3.5 * share, share, weight >= 0, f"{labels[k]} → {labels[i]}: {said}")
     words = [_node_words(shared, names, i) for i in range(graph.n_nodes)]
     places = np.column_stack([shared.x, graph.order])
-    description = f"The consensus graph: {count(len(edges), 'edge')}. {KEYS}"
+    description = f"The consensus graph: {counted(len(edges), 'edge')}. {KEYS}"
     picture = _scroll(drawn(graph, labels, edges, words, description, places))
     title = tag("h3", "Consensus")
     if not edges:
@@ -168,7 +169,7 @@ def _draw_graph(draw: Draw, shared: Common, names: list[str], room: float = 860.
         _node_words(shared, names, p) if p >= 0 else f"{label}: a hidden unit that few draws have"
         for p, label in zip(place, labels, strict=True)
     ]
-    description = f"Chain {draw.chain + 1}, draw {draw.number + 1}: {count(len(edges), 'edge')}. {KEYS}"
+    description = f"Chain {draw.chain + 1}, draw {draw.number + 1}: {counted(len(edges), 'edge')}. {KEYS}"
     at = steady(draw.dag, np.where(place >= 0, shared.x[place], 0.0))
     return drawn(draw.dag, labels, edges, words, description, at, room)
 
@@ -185,12 +186,11 @@ def _frequent(ranked: list[tuple[Draw, float]], shared: Common, run: Run) -> Mar
     shown = [(draw, share) for draw, share in ranked[: 1 if large else MOST_STRUCTURES] if share * n_draws > 1.5]
     pictures = []
     for draw, share in shown or ranked[:1]:
-        size = f"{count(draw.dag.n_hidden, 'hidden unit')}, {count(draw.dag.n_edges, 'edge')}"
+        size = f"{counted(draw.dag.n_hidden, 'hidden unit')}, {counted(draw.dag.n_edges, 'edge')}"
         picture = _scroll(_draw_graph(draw, shared, run.names, 860.0 if large else 240.0))
         pictures.append(figure(f"{percent(share)} of the draws: {size}", picture, class_="network"))
-    words = (
-        f"{count(len(ranked), 'different structure')} in {count(n_draws, 'draw')}. Thickness is the weight in one draw."
-    )
+    found = f"{counted(len(ranked), 'different structure')} in {counted(n_draws, 'draw')}"
+    words = f"{found}. Thickness is the weight in one draw."
     return joined(
         tag("h3", "The most probable structures"),
         tag("div", *pictures, class_=None if large else "grid"),
@@ -205,11 +205,11 @@ def _picker(shared: Common, run: Run) -> Markup:
     options = []
     for draw in draws:
         fit = float(run.trace.chains[draw.chain].scalars["log_likelihood"][draw.number])
-        size = f"{count(draw.dag.n_hidden, 'hidden unit')}, {count(draw.dag.n_edges, 'edge')}"
+        size = f"{counted(draw.dag.n_hidden, 'hidden unit')}, {counted(draw.dag.n_edges, 'edge')}"
         options.append(f"chain {draw.chain + 1}, draw {draw.number + 1}: {size}, log-likelihood {number(fit, 5)}")
     controls, *shown = picker(options, [_draw_graph(draw, shared, run.names) for draw in draws])
     largest = max(float(np.abs(draw.weights).max(initial=0.0)) for draw in draws)
     weak = _slider("|weight| at least", 0.0, max(0.1, np.floor(10 * largest) / 10), 0.1, 0.0)
-    words = f"{count(len(draws), 'draw')} spread over all chains; the thicker an edge, the larger its weight; "
+    words = f"{counted(len(draws), 'draw')} spread over all chains; the thicker an edge, the larger its weight; "
     body = figure(joined(words, _colours()), controls, weak, *shown, class_="network")
     return joined(tag("h3", "Draw by draw"), body)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from chefs.dag import FloatArray, shown
+from chefs.dag import FloatArray, counted, shown
 from chefs.network.estimator import ENDLESS, SigmoidNetwork
 from chefs.network.kernel import MOVES
 from chefs.network.tables import Scale
-from chefs.report.words import count, duration, listed, number
+from chefs.report.words import duration, listed, number
 from chefs.storage import Store
 from chefs.trace import Trace
 
@@ -66,7 +66,7 @@ class Run:
         asked = self.asked
         if not asked:
             return {"options": "not kept with this run"}
-        limits = [] if asked["draws"] == ENDLESS else [f"{count(asked['draws'], 'draw')} a chain"]
+        limits = [] if asked["draws"] == ENDLESS else [f"{counted(asked['draws'], 'draw')} a chain"]
         limits += [] if asked["minutes"] is None else [f"{duration(60 * asked['minutes'])} in all"]
         warm = f"{asked['warmup']} steps" if asked["warmup"] != ENDLESS else "at most half of the time"
         found = {"asked for": f"{' or '.join(limits)}; warm-up: {warm}"}
@@ -74,7 +74,7 @@ class Run:
             found["thinning"] = f"a draw is taken every {asked['thin']} steps"
         if ladder := asked.get("temperatures"):
             copies = ladder if isinstance(ladder, int) else len(ladder)
-            found["tempering"] = f"{count(copies, 'temperature')}, a copy of each chain at each"
+            found["tempering"] = f"{counted(copies, 'temperature')}, a copy of each chain at each"
         found |= {"seed": "not given" if asked["seed"] is None else str(asked["seed"]), "prior": self._prior()}
         if any(order != 0.0 for order in asked["orders"]):
             orders = ["free" if order is None else number(order) for order in asked["orders"]]
@@ -83,7 +83,7 @@ class Run:
             if asked[kind]:
                 found[f"{kind} edges"] = listed([f"{self.names[k]} → {self.names[i]}" for k, i in asked[kind]], 12)
         if asked["max_hidden"] is not None:
-            found["at most"] = count(asked["max_hidden"], "hidden unit")
+            found["at most"] = counted(asked["max_hidden"], "hidden unit")
         if tuple(asked["moves"]) != MOVES:
             found["moves"] = listed(asked["moves"])
         sizes = " or ".join(map(str, asked.get("start_units") or ()))

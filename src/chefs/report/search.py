@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from chefs.cnn.plan import INPUT, Shape
-from chefs.dag import Dag, FloatArray
+from chefs.dag import Dag, FloatArray, counted
 from chefs.report.chains import Watched, does_it_converge, figure, judged, moves_table, section, versions
 from chefs.report.chart import Panel, bins, matrix, padded
 from chefs.report.graph import Edge, drawn, picker
 from chefs.report.markup import Markup, table, tag
 from chefs.report.page import Page
-from chefs.report.words import count, listed, number
+from chefs.report.words import listed, number
 
 COLUMNS = {"accuracy": "test accuracy", "nodes": "nodes", "degree": "edges a node", "width": "paths", "depth": "depth"}
 WATCHED = {
@@ -41,8 +41,10 @@ def numbers_in(folder: Path) -> dict[str, Any]:
     path = folder / "architectures.json"
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{folder} has no results yet: go on with chefs resume {folder}") from None
     except (ValueError, TypeError):
-        raise ValueError(f"{path} cannot be read: run the search again, it goes on where it was") from None
+        raise ValueError(f"{path} is damaged: chefs resume {folder} writes it again") from None
 
 
 def search_page(numbers: dict[str, Any], title: str | None) -> Page:
@@ -65,7 +67,7 @@ def search_page(numbers: dict[str, Any], title: str | None) -> Page:
     }
     _, said = judged(chains)
     best, ensemble = numbers["scores"]["best"]["accuracy"], numbers["scores"]["ensemble"]["accuracy"]
-    first = f"{count(numbers['n_networks'], 'different network')} in {count(sum(numbers['n_draws']), 'draw')}"
+    first = f"{counted(numbers['n_networks'], 'different network')} in {counted(sum(numbers['n_draws']), 'draw')}"
     first += f": test accuracy {_exact(ensemble)} of the ensemble, {_exact(best)} of the best."
     return Page(heading, [first, tag("span", said.headline, class_=f"mark {said.level}")], parts, foot)
 
@@ -132,7 +134,7 @@ def _architectures(numbers: dict[str, Any], columns: dict[str, FloatArray]) -> M
     pictures = []
     for example in numbers["examples"]:
         dag, at = Dag.from_json(example["dag"]), example["draw"]
-        words = f"{count(dag.n_hidden, 'layer')}, {count(dag.n_edges, 'edge')}"
+        words = f"{counted(dag.n_hidden, 'layer')}, {counted(dag.n_edges, 'edge')}"
         words += f", {columns['n_weights'][at]:.0f} weights" if "n_weights" in columns else ""
         words += f"; test accuracy {_exact(float(columns['accuracy'][at]))}"
         pictures.append(figure(words, tag("div", _network(dag, shape), class_="scroll"), class_="network"))
@@ -154,10 +156,10 @@ def _draw_by_draw(numbers: dict[str, Any], columns: dict[str, FloatArray], shape
     starts, options = np.cumsum([0, *numbers["n_draws"]]), []
     for dag, at in picked:
         chain = int(np.searchsorted(starts, at, side="right")) - 1
-        size = f"{count(dag.n_hidden, 'layer')}, {count(dag.n_edges, 'edge')}"
+        size = f"{counted(dag.n_hidden, 'layer')}, {counted(dag.n_edges, 'edge')}"
         accuracy = f"test accuracy {_exact(float(columns['accuracy'][at]))}"
         options.append(f"chain {chain + 1}, draw {at - starts[chain] + 1}: {size}, {accuracy}")
-    words = f"{count(len(picked), 'draw')} spread over all chains: layers and edges that the image reaches."
+    words = f"{counted(len(picked), 'draw')} spread over all chains: layers and edges that the image reaches."
     shown = picker(options, [_network(dag, shape, 860.0) for dag, _ in picked])
     return [tag("h3", "Draw by draw"), figure(words, *shown, class_="network")]
 
@@ -173,7 +175,7 @@ def _network(dag: Dag, shape: Shape, room: float = 240.0) -> Markup:
     for k, i in np.argwhere(dag.edges).tolist():
         maps = "pixels" if k == INPUT else f"{shape.channels(shape.bin(float(dag.order[k])))} maps"
         edges[k, i] = Edge(1.6, 1.0, True, f"{names[k]} → {names[i]}: {maps}")
-    description = f"A network of {count(dag.n_hidden, 'layer')}. Arrow keys go through its layers and edges."
+    description = f"A network of {counted(dag.n_hidden, 'layer')}. Arrow keys go through its layers and edges."
     return drawn(dag, names, edges, nodes, description, room=room)
 
 
@@ -202,7 +204,7 @@ def _pairs(numbers: dict[str, Any], columns: dict[str, FloatArray]) -> Markup:
             row.append(panel)
         rows.append(row)
     words = (
-        f"{n} draws of {count(numbers['n_networks'], 'network')}"
+        f"{n} draws of {counted(numbers['n_networks'], 'network')}"
         + (f", {MOST_DOTS} of them shown" if n > MOST_DOTS else "")
         + "; whole numbers are spread a little so that points do not hide one another. Above: correlations. "
         "The axis of accuracies is stretched towards 1, that of paths from image to label is logarithmic."

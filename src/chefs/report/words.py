@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from chefs.convergence import LEAST_DRAWS, Diagnosis
+from chefs.dag import counted
 
 NARROW = "\u202f"  # a space at which no line is broken
 GOOD_R_HAT, FAIR_R_HAT = 1.01, 1.05
@@ -79,15 +80,6 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
-def count(n: int, thing: str) -> str:
-    """A number of things.
-
-    >>> count(1, "chain"), count(1200, "draw")
-    ('1 chain', '1200 draws')
-    """
-    return f"{n} {thing}{'' if n == 1 else 's'}"
-
-
 def listed(things: Sequence[str], most: int | None = None) -> str:
     """Things with commas and an "and"; of more than `most` the first ones, and how many there are beside them.
 
@@ -115,7 +107,7 @@ def level(found: Diagnosis) -> str:
 def verdict(found: Mapping[str, Diagnosis], lengths: Sequence[int]) -> Verdict:
     """Whether chains of these lengths look converged, by what is known of each number that is watched."""
     if min(lengths) < LEAST_DRAWS:
-        shortest = f"The shortest chain has {count(min(lengths), 'draw')}"
+        shortest = f"The shortest chain has {counted(min(lengths), 'draw')}"
         return Verdict("unknown", "Too few draws to tell", [f"{shortest}; at least {LEAST_DRAWS} are needed."])
     levels = {name: level(diagnosis) for name, diagnosis in found.items()}
     reasons = _reasons(found)
