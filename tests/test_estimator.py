@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -411,6 +412,27 @@ def test_bad_tables_are_explained(name):
     make, sentence = BAD[name]
     with pytest.raises(ValueError, match=sentence):
         tiny().fit(make(curve()))
+
+
+def test_a_fit_that_fails_leaves_what_was_learnt_before(monkeypatch):
+    new = tiny()
+    with pytest.raises(ValueError, match="one value in all rows"):
+        new.fit(np.insert(curve(), 1, 3.0, axis=1))
+    with pytest.raises(NotFittedError):
+        new.sample(3)
+    model = tiny().fit(curve())
+    before = model.score(curve(1))
+    wider = np.insert(curve(), 1, curve()[:, 0] ** 2, axis=1)
+    with pytest.raises(ValueError, match="infin"):
+        model.fit(np.where(wider == wider[3, 1], np.inf, wider))
+    monkeypatch.setattr("chefs.network.estimator.sample", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(wider)
+    assert model.n_features_in_ == 2 and model.score(curve(1)) == before
+
+
+def interrupted(*given, **options):
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,10 @@ def test_agreement_matches_units_so_that_most_edges_are_found():
 
 def test_a_small_run_is_kept_and_not_made_again(tmp_path, capsys):
     given = ["--out", str(tmp_path), "--hidden", "1", "--draws", "1", "--points", "200", "--seconds", "0.5"]
-    given += ["--variants", f"ours,{TRUTH},without merge"]
+    given += ["--variants", f"ours,{TRUTH},without order"]
     main(given)
     files = sorted(path.name for path in tmp_path.iterdir())
-    assert files == ["from-the-truth-1-0.json", "ours-1-0.json", "without-merge-1-0.json"]
+    assert files == ["from-the-truth-1-0.json", "ours-1-0.json", "without-order-1-0.json"]
     before = [(tmp_path / name).read_bytes() for name in files]
     main(given)
     assert [(tmp_path / name).read_bytes() for name in files] == before
@@ -90,7 +90,7 @@ def test_a_small_run_is_kept_and_not_made_again(tmp_path, capsys):
         ["| ours", "all", "1"],
         ["| from the truth", "1", "1"],
         ["| from the truth", "all", "1"],
-        ["| without merge", "1", "1"],
-        ["| without merge", "all", "1"],
+        ["| without order", "1", "1"],
+        ["| without order", "all", "1"],
     ]
     assert rows[-1] in out

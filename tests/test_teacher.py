@@ -7,6 +7,7 @@ import pytest
 
 from chefs.draws import Draw
 from chefs.experiments import teacher
+from chefs.network.start import GradientStart
 
 UNIT = Draw(
     np.array([0.0, 0.0, 0.5]),
@@ -43,6 +44,10 @@ def test_truth_has_a_ratio_of_one_and_the_training_points_drawn_again_one_above(
 
 
 def test_a_small_run_is_kept_and_not_made_again(tmp_path, monkeypatch, capsys):
+    starts, follow = [], teacher.follow
+    monkeypatch.setattr(
+        teacher, "follow", lambda kernel, *given: (starts.append(kernel.start), follow(kernel, *given))[1]
+    )
     monkeypatch.setattr(teacher, "taught", lambda name: UNIT)
     monkeypatch.setattr(teacher, "N_FRESH", 2)
     given = ["--out", str(tmp_path), "--datasets", "ring", "--variants", "from the teacher", "--seeds", "1"]
@@ -51,9 +56,23 @@ def test_a_small_run_is_kept_and_not_made_again(tmp_path, monkeypatch, capsys):
     (path,) = tmp_path.iterdir()
     before = path.read_bytes()
     result = json.loads(before)
-    assert path.name == "ring-from-the-teacher-0.json" and result["runs"][0]["curve"][0][1:3] == [1, 2]
+    assert path.name == "ring-from-the-teacher-0.json" and len(result["runs"]) == len(starts) == 1
+    assert np.array_equal(starts[0].a, teacher.split(UNIT, 0, 0)[1].a)
     assert 0.7 < result["fresh_ratio"] < 2
     capsys.readouterr()
+    monkeypatch.setattr(teacher, "taught", None)  # it is not asked again
     teacher.main(given)
     assert path.read_bytes() == before
-    assert capsys.readouterr().out.splitlines()[-1].startswith("| ring | from the teacher | 1 | ")
+    out = capsys.readouterr().out
+    assert "stays as it is" not in out and out.splitlines()[-1].startswith("| ring | from the teacher | 1 | ")
+    teacher.main([*given, "--chains", "2"])
+    assert "was made with {'chains': 1, 'seconds': 1.0, 'baselines': 2} and stays as it is" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        teacher.main([*given, "--variants", "from teacher"])
+    assert "there is no variant 'from teacher': choose from from the teacher, ours" in capsys.readouterr().err
+
+
+def test_chains_that_had_no_time_are_said_so(monkeypatch):
+    monkeypatch.setattr(teacher, "GradientStart", lambda: GradientStart(3, 300))
+    with pytest.raises(ValueError, match="were not enough for the start of any chain: give more --seconds"):
+        teacher.fit(UNIT, "ours", 0, 1, 0.01, 1)

@@ -7,7 +7,15 @@ import numpy as np
 from scipy.special import expit
 
 from chefs import ChefsProcess, Hyperpriors
-from chefs._core.network import NEWBORN_LOG_MASS, NetworkState, gram_of, log_likelihood, log_marginal, rows_of_parents
+from chefs._core.network import (
+    NEWBORN_LOG_MASS,
+    NEWBORN_SPREAD,
+    NetworkState,
+    gram_of,
+    log_likelihood,
+    log_marginal,
+    rows_of_parents,
+)
 from chefs._core.state import N_ACTIVE, N_OBSERVED
 from tests.laws.graphs import FREE, state_of
 from tests.layers import state_of as layered_state_of
@@ -48,7 +56,7 @@ def forward(rng, observed, missing, n_points=N_POINTS, family=ChefsProcess):
     for i in np.argsort(-dag.order):
         a[i] = bias[i] + weight[i] @ expit(a[:n]) + rng.normal(size=n_points) / math.sqrt(rho[i])
     gone = rng.random((len(observed), n_points)) < missing
-    masses = np.full(rho.size, NEWBORN_LOG_MASS)  # as all units have whose masses were not learned
+    masses = NEWBORN_LOG_MASS + NEWBORN_SPREAD * rng.normal(size=rho.size)
     return Joint(NetworkState(graph, a, rho, gone, masses), bias, weight)
 
 

@@ -9,7 +9,15 @@ from scipy.special import expit
 
 from chefs import ChefsProcess
 from chefs._core import births, hamiltonian
-from chefs._core.network import NEWBORN_LOG_MASS, NetworkState, gram_of, log_marginal, outputs, rows_of_parents
+from chefs._core.network import (
+    NEWBORN_LOG_MASS,
+    NEWBORN_SPREAD,
+    NetworkState,
+    gram_of,
+    log_marginal,
+    outputs,
+    rows_of_parents,
+)
 from chefs._core.state import N_ACTIVE
 from chefs.network.kernel import MOVES as OURS
 from chefs.network.kernel import NetworkChain, NetworkKernel
@@ -61,7 +69,8 @@ def tempered(power):
             a[i] = bias[i] + weight[i] @ expit(a[:n]) + rng.normal(size=n_points) / np.sqrt(rho[i] * count[i])
             if power == 0 and i < d:
                 a[i] = np.where(gone[i], a[i], 3 * rng.normal(size=n_points))
-        return Joint(NetworkState(graph, a, rho, gone, np.full(rho.size, NEWBORN_LOG_MASS), power), bias, weight)
+        masses = NEWBORN_LOG_MASS + NEWBORN_SPREAD * rng.normal(size=rho.size)
+        return Joint(NetworkState(graph, a, rho, gone, masses, power), bias, weight)
 
     return draw
 

@@ -7,7 +7,6 @@ import numpy as np
 
 from chefs._core.jit import jit
 from chefs._core.network import (
-    NEWBORN_LOG_MASS,
     RHO_RATE,
     RHO_SHAPE,
     cholesky_solve,
@@ -15,6 +14,7 @@ from chefs._core.network import (
     log_marginal,
     log_rho_prior,
     network_with_room,
+    newborn_log_mass,
     residuals,
     rows_of_parents,
     sigmoid,
@@ -167,14 +167,14 @@ def drawn_between(rng, cuts, height, mass):
 
 
 @jit
-def with_unit(state, proposal, a, rho):
+def with_unit(rng, state, proposal, a, rho):
     """The state, which may have grown, after a birth: a unit with these activations and this precision."""
     state = network_with_room(state)
     k = state.graph.size[N_ACTIVE]
     apply(state.graph, proposal)
     state.a[k] = a
     state.rho[k] = rho
-    state.log_mass[k] = NEWBORN_LOG_MASS
+    state.log_mass[k] = newborn_log_mass(rng)
     return state
 
 
@@ -223,7 +223,7 @@ def try_birth(rng, state, gram, proposal):
     log_ratio += activations(rng, new, rho, residual, counts, a, True) - log_before(residual, counts, state.rho[i])
     if not math.log(1.0 - rng.random()) < log_ratio:
         return state, False
-    state = with_unit(state, proposal, a, rho_k)
+    state = with_unit(rng, state, proposal, a, rho_k)
     state.rho[i] = rho
     return state, True
 
@@ -289,12 +289,16 @@ def try_plain_birth(rng, state, gram, proposal):
     before = log_marginal(gram, i, rows_of_parents(state.graph, i), state.rho[i])
     if not math.log(1.0 - rng.random()) < proposal.log_ratio + log_marginal_with(state, gram, i, u) - before:
         return state, False
-    return with_unit(state, proposal, a, rho_k), True
+    return with_unit(rng, state, proposal, a, rho_k), True
 
 
 @jit
 def try_plain_death(rng, state, gram, proposal):
-    """The death that undoes a plain birth: of a unit that explains little. Returns whether the state changed."""
+    """The death that undoes a plain birth. Returns whether the state changed.
+
+    Ratio: that of the graph × p(child | without the unit) / p(child | with it), weights integrated out; the prior of
+    the unit's precision and activations is what a birth draws them from.
+    """
     i, k = proposal.node, proposal.other
     rows = rows_of_parents(state.graph, i)
     gain = log_marginal(gram, i, rows[rows != k + 1], state.rho[i]) - log_marginal(gram, i, rows, state.rho[i])

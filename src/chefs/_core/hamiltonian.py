@@ -178,7 +178,7 @@ def slope_into(state, outputs, by_a):
 
 @jit
 def masses_of_log_rho(state):
-    """(n,): half of what the entries of a node count, and the shape of its prior; wherever a trajectory leads."""
+    """(n,): half of what the entries of a node count, and the shape of its prior: no trajectory changes these."""
     masses = np.empty(state.graph.size[N_ACTIVE])
     for i in range(masses.size):
         masses[i] = 0.5 * weights_of_entries(state, i).sum() + RHO_SHAPE
@@ -189,11 +189,12 @@ def masses_of_log_rho(state):
 def hamiltonian_move(rng, state, step_size, n_steps, learn):
     """One trajectory of `n_steps` leapfrog steps; returns the acceptance probability and whether it was accepted.
 
-    Every unit has a mass of its own, `state.log_mass`, times a random factor. Ratio: exp(H − H'). In warm-up, and only
-    there, masses approach ρ_k + 0.04 Σ_c ρ_c ŵ_kc², by the share `learn` of the way: a mass that followed the state
-    would need the density of its draw, at both ends, in the ratio, which with forty units leaves steps of a tenth.
-    Units born later all have one mass. So a mass tells the units of the warm-up from others, and strictly the law is
-    kept only once those have died, or where none is born or dies.
+    Ratio: exp(H − H'), with H = −log p(a, log ρ, data) + ½ pᵀ M⁻¹ p, weights integrated out. Every unit has a mass of
+    its own, `state.log_mass`, times a random factor. In warm-up, and only there, masses approach
+    ρ_k + 0.04 Σ_c ρ_c ŵ_kc², by the share `learn` of the way: a mass that followed the state would need the density of
+    its draw, at both ends, in the ratio, which with forty units leaves steps of a tenth. After it a unit keeps its mass
+    until it dies, and newborn ones draw theirs: so state and masses together have a law that every move keeps, under
+    which masses are independent of all else, and those of the warm-up are a start like any other.
     """
     n, n_points, n_observed = state.graph.size[N_ACTIVE], state.a.shape[1], state.graph.size[N_OBSERVED]
     outputs, by_a = np.empty((n + 1, n_points)), np.empty((n, n_points))

@@ -55,7 +55,10 @@ def edge_moves(rng, state, n_sweeps):
 
 @jit
 def order_moves(rng, state, gibbs):
-    """Another order for as many nodes as there are: from the conditional (`gibbs`), or the paper's uniform move."""
+    """Another order for as many nodes as there are: from the conditional (`gibbs`), or the paper's uniform move.
+
+    From the conditional nothing is rejected. Ratio of the uniform one: the densities of the graph, after over before.
+    """
     n_tried, n_accepted = state.graph.size[N_ACTIVE], 0
     for _ in range(n_tried):
         proposal = propose_order(rng, state.graph, gibbs)

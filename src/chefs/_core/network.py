@@ -18,7 +18,7 @@ from chefs._core.jit import jit, jit_loops
 from chefs._core.state import N_ACTIVE, N_OBSERVED, GraphState, grow
 
 RHO_SHAPE, RHO_RATE = 0.5, 0.5
-NEWBORN_LOG_MASS = 4.0  # heavy: a light one would spoil the trajectories of all
+NEWBORN_LOG_MASS, NEWBORN_SPREAD = 4.0, 0.5  # N(mean, sd²): heavy, for a light one would spoil the trajectories of all
 
 
 class NetworkState(NamedTuple):
@@ -28,8 +28,14 @@ class NetworkState(NamedTuple):
     a: np.ndarray  # float (C, N): observed rows hold the data, and guesses where entries are missing
     rho: np.ndarray  # float (C,)
     missing: np.ndarray  # bool (D, N)
-    log_mass: np.ndarray  # float (C,): of the Hamiltonian move; a label that no density depends on
+    log_mass: np.ndarray  # float (C,): of the Hamiltonian move; independent of all else, as `newborn_log_mass` draws it
     power: float = 1.0  # of the density of every entry that is seen
+
+
+@jit
+def newborn_log_mass(rng):
+    """The mass of a unit that is born. A death forgets it, so it cancels in the ratios of both."""
+    return NEWBORN_LOG_MASS + NEWBORN_SPREAD * rng.standard_normal()
 
 
 @jit
@@ -273,7 +279,10 @@ def residuals(state, i, rows, weights):
 
 @jit
 def draw_precisions(rng, state, gram):
-    """Weights of every node given its precision, then the precision given the weights, which are forgotten again."""
+    """Weights of every node given its precision, then the precision given the weights, which are forgotten again.
+
+    Both from their conditionals, so that nothing is rejected.
+    """
     for i in range(state.graph.size[N_ACTIVE]):
         rows = rows_of_parents(state.graph, i)
         weights = draw_weights(rng, gram, i, rows, state.rho[i])

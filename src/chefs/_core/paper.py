@@ -28,9 +28,10 @@ from chefs._core.state import N_ACTIVE, N_OBSERVED
 
 @jit
 def weighted_edge_moves(rng, state, n_sweeps):
-    """Gibbs for edges given weights; that of an edge that is not there is drawn from its prior.
+    """Flips of edges given weights; that of an edge that is not there is drawn from its prior.
 
-    Probability of a flip: logistic in log prior odds − ½ ρ_i (Σ r'² − Σ r²), r and r' the residuals before and after.
+    Probability of a flip (Barker's rule): logistic in log prior odds − ½ ρ_i (Σ r'² − Σ r²), r and r' the residuals
+    before and after.
     """
     graph = state.graph
     n_tried, n_accepted = n_sweeps * n_pairs(graph), 0
@@ -89,7 +90,7 @@ def weighted_birth_moves(rng, state, n_moves):
             continue
         n_accepted += 1
         if birth:
-            state = with_unit(state, proposal, a, rho)
+            state = with_unit(rng, state, proposal, a, rho)
         else:
             remove_unit(state, proposal)
         gram = gram_of(state)

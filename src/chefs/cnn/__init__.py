@@ -1,7 +1,8 @@
 """Convolutional networks from DAGs, and a search over them (section 4.2 of the paper). Needs PyTorch.
 
 Layers, from the bottom: `plan` (what of a DAG a network depends on), `training` (what it is to train one), `network`,
-the trainers `eager`, `compiled` and `stacked`, `gathering` and `archive`, `search`, then `carried` and `ensemble`.
+the trainers `eager`, `compiled` and `stacked` (with its tables and its device), `gathering` and `archive`, `options`
+and `state`, `search` with `ahead`, then `carried` and `ensemble`.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from chefs import ChefsProcess, Dag, datasets, metrics
 from chefs.dag import FloatArray
 from chefs.draws import Draw
 from chefs.experiments.mixing import N_FRESH, N_SETS, follow, grouped, spread, walks
+from chefs.experiments.table import write_whole
 from chefs.network.estimator import have_compiled
 from chefs.network.kernel import NetworkKernel
 from chefs.network.start import GradientStart, Start
@@ -43,20 +44,36 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--baselines", type=int, default=200, help="pairs of samples whose distance ratios are to")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args(arguments)
+    if unknown := [variant for variant in given.variants.split(",") if variant not in VARIANTS]:
+        parser.error(f"there is no variant {unknown[0]!r}: choose from {', '.join(VARIANTS)}")
     given.out.mkdir(parents=True, exist_ok=True)
     for name in given.datasets.split(","):
+        wanted = [(seed, variant) for seed in range(given.seeds) for variant in given.variants.split(",")]
+        asked = {key: getattr(given, key) for key in ("chains", "seconds", "baselines")}
+        missing = [which for which in wanted if not is_there(path_of(given.out, name, *which), asked)]
+        if not missing:
+            continue
         teacher = taught(name)
         expected = float(np.mean([baseline(teacher, number) for number in range(given.baselines)]))
-        for seed in range(given.seeds):
-            for variant in given.variants.split(","):
-                path = given.out / f"{name}-{variant.replace(' ', '-')}-{seed}.json"
-                if not path.exists():
-                    about = {"data": name, "variant": variant, "seed": seed, "expected_baseline": expected}
-                    result = fit(teacher, variant, seed, given.chains, given.seconds, given.jobs)
-                    result["fresh_ratio"] = result["distance"] / expected
-                    path.write_text(json.dumps(about | result) + "\n")
-                    print(path.name, round(result["fresh_ratio"], 3), flush=True)
+        for seed, variant in missing:
+            result = fit(teacher, variant, seed, given.chains, given.seconds, given.jobs)
+            result |= {"fresh_ratio": result["distance"] / expected, "expected_baseline": expected, "asked": asked}
+            path = path_of(given.out, name, seed, variant)
+            write_whole(path, json.dumps({"data": name, "variant": variant, "seed": seed} | result) + "\n")
+            print(path.name, round(result["fresh_ratio"], 3), flush=True)
     print(summary([json.loads(path.read_text()) for path in sorted(given.out.glob("*.json"))]))
+
+
+def path_of(folder: Path, name: str, seed: int, variant: str) -> Path:
+    """Where a fit is kept."""
+    return folder / f"{name}-{variant.replace(' ', '-')}-{seed}.json"
+
+
+def is_there(path: Path, asked: dict[str, float]) -> bool:
+    """Whether a fit has been made; says so if it was asked for in another way."""
+    if path.exists() and (found := json.loads(path.read_text())["asked"]) != asked:
+        print(f"{path.name} was made with {found} and stays as it is")
+    return path.exists()
 
 
 def taught(name: str) -> Draw:
@@ -126,8 +143,10 @@ def fit(teacher: Draw, variant: str, seed: int, n_chains: int, seconds: float, n
         sets = [
             table.mean + table.sd * pooled[s : s + N_POINTS] for s in range(0, len(pooled) - N_POINTS + 1, N_POINTS)
         ]
+    if not sets:
+        raise ValueError(f"{seconds:g} s were not enough for the start of any chain: give more --seconds")
     tests = [split(teacher, 3, seed, s)[0].test for s in range(N_FRESH)]
-    return {"chains": len(runs), "seconds": seconds, "distance": from_sets(table, tests, sets[:N_SETS]), "runs": runs}
+    return {"distance": from_sets(table, tests, sets[:N_SETS]), "runs": runs}
 
 
 def summary(results: list[dict[str, Any]]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -28,7 +29,8 @@ from chefs.trace import Trace
 
 USUAL = 1000  # draws, and steps of warm-up
 ENDLESS = 1_000_000  # of them, where minutes decide
-START_UNITS, POINTS_A_UNIT = (8, 40), 50  # units of a start: one of these, but no more than one for so many points
+START_UNITS, POINTS_A_UNIT = (8, 40), 50  # units of a start, but no more than one for so many points, or LEAST_UNITS
+LEAST_UNITS = 5
 START_SHARE = 0.35  # of the minutes there are, at most
 LEARNT: dict[str, type[Prior]] = {
     "icp": ChefsProcess,
@@ -151,11 +153,13 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
             X: An array or a pandas frame.
             y: Ignored.
         """
-        return self._fit(self._checked(X, training=True))
+        with _as_it_was(self):
+            return self._fit(self._checked(X, training=True))
 
     def fit_table(self, x: FloatArray, names: Sequence[str] | None, compiled: Callable[[], None] | None = None) -> Self:
         """`fit` for an array whose columns have names; `compiled` is called between the checks and the work."""
-        return self._fit(self._checked(x, training=True, names=names), compiled)
+        with _as_it_was(self):
+            return self._fit(self._checked(x, training=True, names=names), compiled)
 
     def _fit(self, x: FloatArray, compiled: Callable[[], None] | None = None) -> Self:
         plan = self._plan()
@@ -215,7 +219,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
         """Fantasy points on the scale of the data, each from one draw of the posterior, over all chains."""
-        check_is_fitted(self)
+        check_is_fitted(self, "trace_")
         _check_count("n_samples", n_samples)
         return self._scale.to_x(fantasies(generator(random_state), self.trace_, n_samples))
 
@@ -262,7 +266,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
             method: "walks" or "annealed", as for `score_samples`.
             random_state: Seed.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "trace_")
         _check_count("draws", draws)
         x = self._training if X is None else self._checked(X)
         if x is None:
@@ -307,7 +311,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
     def _checked(self, X: Any, *, training: bool = False, names: Sequence[str] | None = None) -> FloatArray:
         """X as an array of numbers with the right columns, or one sentence that says what is wrong with it."""
         if not training:
-            check_is_fitted(self)
+            check_is_fitted(self, "trace_")
         check_numbers(X)
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.result_type(X.dtype, np.float64)), np.nan)
@@ -366,7 +370,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         """What is fitted where "gradient" is asked for: few units, or many, as far as points and `max_hidden` allow."""
         if self.start not in ("gradient", "empty"):
             raise ValueError(f"start must be 'gradient', 'empty' or a network; found {shown(self.start)}")
-        most = max(n_points // POINTS_A_UNIT, 5)
+        most = max(n_points // POINTS_A_UNIT, LEAST_UNITS)
         if self.max_hidden is not None:
             _check_count("max_hidden", self.max_hidden, least=0)
             most = min(most, int(self.max_hidden))
@@ -382,16 +386,24 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         return tags
 
 
+@contextmanager
+def _as_it_was(model: SigmoidNetwork) -> Iterator[None]:
+    """A fit that fails, or is interrupted, leaves a model with what it had learnt before."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
+
+
 def have_compiled(moves: Sequence[str] = MOVES) -> None:
     """Take one step somewhere small: what it compiles is kept on disk, so that chains find it and lose no time."""
     rng = np.random.default_rng(0)
     start, data = GradientStart(2, 1), rng.standard_normal((4, 2))
     kernel = NetworkKernel(ChefsProcess(), np.zeros(2), data, start=start, moves=tuple(moves))
     chain = kernel.init(rng)
-    if "merge" in moves:
-        from chefs.network import merges
-
-        merges.have_compiled(rng, chain.network)
     kernel.draw(kernel.step(rng, chain)[0])
 
 

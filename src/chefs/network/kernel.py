@@ -21,7 +21,7 @@ from chefs.prior import ChefsProcess, Observed, checked_rng
 if TYPE_CHECKING:
     from chefs._core.network import NetworkState
 
-MOVES = ("edge", "birth", "plain birth", "merge", "order", "precision", "resample", "hamiltonian")
+MOVES = ("edge", "birth", "plain birth", "order", "precision", "resample", "hamiltonian")
 ALL_BUT = {name: tuple(other for other in MOVES if other != name) for name in MOVES}  # for ablations
 PAPER = ("weighted edge", "weighted birth", "uniform order", "precision", "activation")
 EVERY_MOVE = (*MOVES, *(name for name in PAPER if name not in MOVES))
@@ -50,7 +50,6 @@ class NetworkKernel:
     - "edge": edges with the weights of the child integrated out, as many as there are pairs of nodes;
     - "birth": births and deaths of units with one child that keep its mean and variance; "plain birth": such that leave
       its precision alone and take activations from the prior: few births of use, but easy deaths of useless units;
-    - "merge": now and then, one unit in the place of a pair that does its work, or the reverse (under the ICP);
     - "order", "precision": from their conditionals;
     - "resample": all hidden activations of a point against new ancestries;
     - "hamiltonian": trajectories over all hidden activations and precisions.
@@ -224,11 +223,6 @@ class NetworkKernel:
             case "birth" | "plain birth":
                 network, tried, accepted = learn.birth_moves(rng, network, self.n_births, name == "birth")
                 return state._replace(network=network), tried, accepted
-            case "merge":
-                from chefs.network import merges
-
-                network, tried, accepted = merges.merge_moves(rng, network, int(rng.random() < merges.RATE))
-                return state._replace(network=network), tried, accepted
             case "weighted birth":
                 network, tried, accepted = paper.weighted_birth_moves(rng, network, self.n_births)
                 return state._replace(network=network), tried, accepted
@@ -257,7 +251,7 @@ class NetworkKernel:
         return state._replace(log_step=log_step), self.n_trajectories, n_accepted
 
     def freeze(self, state: NetworkChain) -> NetworkChain:
-        """Keep the step size from here on."""
+        """Keep the step size, and the masses of all units, from here on."""
         return state._replace(adapting=False)
 
     def draw(self, state: NetworkChain) -> Draw:
@@ -272,7 +266,8 @@ class NetworkKernel:
         alpha, gamma, phi = network.graph.hyper.tolist()
         # A generator made from the state: a draw does not disturb the chain, and is the same whenever it is made.
         rho = network.rho[: order.size]
-        rng = np.random.default_rng(np.concatenate([network.a[:, 0], rho, order, network.graph.hyper]).view(np.uint64))
+        numbers = np.concatenate([network.a[:, 0], rho, order, network.graph.hyper, parent, child], dtype=np.float64)
+        rng = np.random.default_rng(numbers.view(np.uint64))
         bias, weights = all_weights(rng, network, gram_of(network))
         scalars = {
             "alpha": alpha,

@@ -29,9 +29,11 @@ Floats = NDArray[np.floating]  # single precision while fitting, double in a sta
 
 RATE, FIRST_DECAY, SECOND_DECAY = 0.02, 0.9, 0.99  # Adam; the rate falls to a tenth
 TRIAL = (0.1, 0.2, 0.3)  # shares of the steps after which half of the tries goes on, half of these, the best one alone
-TRIAL_TIME = 0.6  # of the seconds there are: what trials of two sizes take of the whole
+TRIAL_TIME = 0.6  # share of the seconds that all trials together may take
 WORTH = 0.1  # nats a point that more units must bring
 N_SCORED, SCORE_WALKS = 2000, 2000  # points and walks by which sizes are compared
+N_ROWS = 200  # points whose densities under all walks are in memory at once
+MOST_WALKS, LEAST_WALKS, MOST_PAIRS = 10_000, 1000, 20_000_000  # to choose activations from; a second of point × walk
 MEMORY = 0.99  # of the running mean of the density
 SHARP = 0.4  # share of the steps after which units may become switches with a standard deviation above 20
 MOST_LOG_RHO, CALM_LOG_RHO = 8.0, -6.0
@@ -56,6 +58,18 @@ class Effort(NamedTuple):
 def effort_for(n_hidden: int) -> Effort:
     """Small networks need fewer walks, and collapse more often: many cheap tries."""
     return Effort(400, 100, 16) if n_hidden <= 16 else Effort(1000, 250, 4)
+
+
+class Points(NamedTuple):
+    """Data in single precision: 0 where an entry is missing, and 1 or 0 for whether it is there."""
+
+    x: Floats  # (points, D)
+    seen: Floats  # (points, D)
+
+    @classmethod
+    def of(cls, data: FloatArray) -> Points:
+        """From pre-activations of the observed nodes, a row a point, nan where missing."""
+        return cls(np.nan_to_num(data).astype(np.float32), (~np.isnan(data)).astype(np.float32))
 
 
 class Layers(NamedTuple):
@@ -129,10 +143,10 @@ def log_weights(log_rho: Floats, means: Floats, x: Floats, seen: Floats) -> Floa
     return logs + (0.5 * (seen @ log_rho) - 0.5 * (points**2).sum(axis=1))[:, None]
 
 
-def by_rows(log_rho: Floats, means: Floats, x: Floats, seen: Floats, n_rows: int = 200) -> Iterator[Floats]:
+def by_rows(log_rho: Floats, means: Floats, x: Floats, seen: Floats) -> Iterator[Floats]:
     """`log_weights` of some rows after the other: of all at once they would need much memory."""
-    for begin in range(0, len(x), n_rows):
-        part = slice(begin, begin + n_rows)
+    for begin in range(0, len(x), N_ROWS):
+        part = slice(begin, begin + N_ROWS)
         yield log_weights(log_rho, means, x[part], seen[part])
 
 
@@ -157,9 +171,8 @@ def paired_noise(rng: np.random.Generator, n_hidden: int, n_walks: int) -> Float
 class Fit:
     """One run of Adam over the parameters, which can be stopped and gone on with."""
 
-    def __init__(self, rng: np.random.Generator, x: FloatArray, possible: BoolArray) -> None:
-        self.rng, self.seen = rng, (~np.isnan(x)).astype(np.float32)
-        self.x = np.nan_to_num(x).astype(np.float32)
+    def __init__(self, rng: np.random.Generator, points: Points, possible: BoolArray) -> None:
+        self.rng, (self.x, self.seen) = rng, points
         self.possible, self.layers = possible, random_layers(rng, possible)
         self.first, self.second = ([np.zeros_like(p) for p in self.layers] for _ in range(2))
         self.n_done, self.running = 0, 0.0
@@ -253,16 +266,16 @@ class GradientStart:
 
     def __call__(self, rng: np.random.Generator, data: FloatArray, prior: Prior | None = None) -> Start:
         """A start from pre-activations of the observed nodes, a row a point, nan where missing."""
-        begin, prior = time.monotonic(), prior or ChefsProcess()
-        chosen = smallest_worth([self._best_trial(rng, data, prior, size) for size in self.sizes])
+        begin, prior, points = time.monotonic(), prior or ChefsProcess(), Points.of(data)
+        chosen = smallest_worth([self._best_trial(rng, points, prior, size) for size in self.sizes])
         chosen.run(self.n_steps, TRIAL[-1], 1.0, max(self.seconds - (time.monotonic() - begin), 1e-9))
         order = orders_for(prior, chosen.layers.weights.shape[1])
         return as_start(rng, chosen.in_double, data, order, chosen.possible)
 
-    def _best_trial(self, rng: np.random.Generator, data: FloatArray, prior: Prior, size: int) -> Fit:
+    def _best_trial(self, rng: np.random.Generator, points: Points, prior: Prior, size: int) -> Fit:
         """Of several fits, of which half goes on and half again, the one with the largest density."""
-        possible = possible_edges(prior, orders_for(prior, size), data.shape[1])
-        fits = [Fit(rng, data, possible) for _ in range(self.n_tries or effort_for(size).n_tries)]
+        possible = possible_edges(prior, orders_for(prior, size), points.x.shape[1])
+        fits = [Fit(rng, points, possible) for _ in range(self.n_tries or effort_for(size).n_tries)]
         n_going_on = [-(-len(fits) // 2**round_) for round_ in range(len(TRIAL))]
         seconds = TRIAL_TIME * self.seconds / len(self.sizes) / sum(n_going_on)
         for (first, last), n in zip(pairwise((0.0, *TRIAL)), n_going_on, strict=True):
@@ -287,10 +300,10 @@ def as_start(
     data: FloatArray,
     order: FloatArray,
     possible: BoolArray,
-    n_walks: int = 10_000,
 ) -> Start:
     """The fitted network with, for every point, a walk chosen in proportion to the density that it gives the point."""
     n_observed, n_hidden = data.shape[1], layers.weights.shape[1]
+    n_walks = min(max(MOST_PAIRS // len(data), LEAST_WALKS), MOST_WALKS)
     a, means = walk(layers, rng.standard_normal((n_hidden, n_walks)))
     seen, x = (~np.isnan(data)).astype(np.float64), np.nan_to_num(data)
     logs_of_parts = by_rows(layers.log_rho[n_hidden:], means, x, seen)
