@@ -233,8 +233,10 @@ class NetworkKernel:
                 return state, *paper.activation_moves(rng, network, self.n_candidates)
             case "resample":
                 return state, *ancestral.resample_points(rng, network, gram_of(network), self.n_candidates)
-            case _:
+            case "hamiltonian":
                 return self._trajectories(rng, state)
+            case _:
+                raise ValueError(f"there is no move {name!r}")
 
     def _trajectories(self, rng: np.random.Generator, state: NetworkChain) -> tuple[NetworkChain, int, int]:
         """Hamiltonian trajectories; in warm-up their step size is tuned."""
