@@ -76,7 +76,8 @@ def test_pipeline():
 def test_a_pipeline_with_names_gives_frames():
     """Columns by name in, hidden units by name out, as scikit-learn's set_output asks; and fantasies are arrays."""
     frame = pd.DataFrame(curve(), columns=["dose", "effect"], index=range(100, 160))
-    pipeline = make_pipeline(StandardScaler(), tiny(draws=20, warmup=20)).set_output(transform="pandas")
+    model = tiny(draws=20, warmup=20, start=GradientStart(3, 100))  # so that there are units
+    pipeline = make_pipeline(StandardScaler(), model).set_output(transform="pandas")
     features = pipeline.fit(frame).transform(frame)
     assert isinstance(features, pd.DataFrame) and features.shape[1] > 0
     assert list(features.columns) == [f"sigmoidnetwork{j}" for j in range(features.shape[1])]
@@ -326,7 +327,7 @@ def test_tempered_chains_swap_and_the_coldest_is_drawn_from(tmp_path):
     options = {
         "temperatures": [1, 1.1, 1.25],
         "max_hidden": 3,
-        "draws": 40,
+        "draws": 150,
         "random_state": 1,
         "warmup": 25,
         "checkpoint": tmp_path / "run",
@@ -344,8 +345,8 @@ def test_tempered_chains_swap_and_the_coldest_is_drawn_from(tmp_path):
     assert (
         np.isfinite(model.score_samples(holes)).all() and np.isfinite(model.impute(draws=3, random_state=0).mean).all()
     )
-    longer = chefs.resume(tmp_path / "run", draws=60, n_jobs=1, progress=False)
-    assert same_draws(longer, tiny(**{**options, "draws": 60, "checkpoint": None}).fit(holes).trace_)
+    longer = chefs.resume(tmp_path / "run", draws=170, n_jobs=1, progress=False)
+    assert same_draws(longer, tiny(**{**options, "draws": 170, "checkpoint": None}).fit(holes).trace_)
 
 
 def test_a_swap_leaves_the_step_size_where_it_is():

@@ -113,7 +113,7 @@ def test_a_move_that_ignores_the_power_is_caught(move):
             state = move(rng, state._replace(power=1.0))
         return state._replace(power=0.0)
 
-    check_caught(invariance(deaf, MIXED, seed=82, draw=tempered(0.0)))
+    check_caught(invariance(deaf, MIXED, seed=82, size=3_000, draw=tempered(0.0)))
 
 
 @pytest.mark.parametrize("move", [edges, precisions], ids=lambda move: move.__name__)
@@ -124,7 +124,7 @@ def test_a_move_that_tempers_missing_entries_is_caught(move):
             state = move(rng, state._replace(missing=np.zeros_like(missing)))
         return state._replace(missing=missing)
 
-    check_caught(invariance(greedy, MIXED, seed=83, size=4_000, draw=tempered(0.0)))
+    check_caught(invariance(greedy, MIXED, seed=83, size=8_000, draw=tempered(0.0)))
 
 
 def test_marginal_likelihood_at_a_power_is_that_of_the_gaussian_it_is():
