@@ -18,7 +18,7 @@ import chefs
 from chefs import CascadingBuffet, ChefsProcess, ExtendedBuffet, IndianBuffet, SigmoidNetwork, Trace
 from chefs.draws import ChainDraws
 from chefs.network import predictive
-from chefs.network.kernel import NetworkKernel
+from chefs.network.kernel import MOVES, NetworkKernel
 from chefs.network.start import GradientStart
 from chefs.report.run import Run
 from chefs.running import Plan
@@ -313,11 +313,12 @@ def test_load_says_what_is_not_a_model(tmp_path):
 
 def test_every_move_is_accounted_for():
     (stats,) = tiny().fit(curve()).trace_.stats
-    assert {"edge", "birth", "order", "hamiltonian"} <= set(stats["moves"])
+    assert tuple(stats["moves"]) == MOVES
     assert all(0 <= move["accepted"] <= move["made"] and move["seconds"] > 0 for move in stats["moves"].values())
     assert stats["seconds"] > 0
     without = tiny(moves=("edge", "order", "precision")).fit(curve()).trace_
     assert set(without.stats[0]["moves"]) == {"edge", "order", "precision"} and without.n_hidden.max() == 0
+    assert all(np.ptp(without.scalar(name)) == 0 for name in ("alpha", "gamma", "phi"))  # they stay where they start
     assert "weighted edge" in tiny(moves="paper").fit(curve()).trace_.stats[0]["moves"]
 
 

@@ -47,11 +47,7 @@ def uniform_orders(rng, state, module=learn):
 
 
 def births_and_deaths(rng, state, module=learn):
-    return module.birth_moves(rng, state, 25, True)[0]
-
-
-def plain_births_and_deaths(rng, state, module=learn):
-    return module.birth_moves(rng, state, 25, False)[0]
+    return module.birth_moves(rng, state, 25)[0]
 
 
 def weighted_edges(rng, state, module=paper):
@@ -87,7 +83,7 @@ def resampling(rng, state, module=ancestral):
 
 ZERO, MIXED, FREED = CASES
 MOVES = [
-    edges, orders, births_and_deaths, plain_births_and_deaths, precisions, trajectories, resampling,
+    edges, orders, births_and_deaths, precisions, trajectories, resampling,
     weighted_edges, weighted_births_and_deaths, uniform_orders, activations,
 ]  # fmt: skip
 
@@ -116,7 +112,7 @@ def test_all_moves_together_keep_the_joint_law(preset, case):
 
 
 RIVALS = {"single": IndianBuffet, "cascading": CascadingBuffet, "extended": ExtendedBuffet}
-STRUCTURAL = [edges, births_and_deaths, plain_births_and_deaths, weighted_edges, weighted_births_and_deaths]
+STRUCTURAL = [edges, births_and_deaths, weighted_edges, weighted_births_and_deaths]
 
 
 @pytest.mark.parametrize("rival", RIVALS)
@@ -153,7 +149,7 @@ def test_a_birth_under_the_wrong_prior_is_caught():
     module = mutant("learn", **{name: getattr(proposals, name) for name in names})
 
     def many(rng, state, module):
-        return module.birth_moves(rng, state, 300, False)[0]
+        return module.birth_moves(rng, state, 300)[0]
 
     draw = functools.partial(forward, family=CascadingBuffet)
     check(invariance(functools.partial(many, module=learn), ZERO, seed=82, draw=draw))
@@ -168,10 +164,9 @@ def long_trajectories(rng, state, module):
 
 @functools.cache
 def with_births(*changes):
-    """Blocks of births, moments matched and plain, with changes to either."""
+    """Blocks of births with changes to them."""
     wrong = mutant("births", *changes)
-    names = ("try_birth", "try_death", "try_plain_birth", "try_plain_death")
-    return mutant("learn", **{name: getattr(wrong, name) for name in names})
+    return mutant("learn", try_birth=wrong.try_birth, try_death=wrong.try_death)
 
 
 def with_orders(*changes):
@@ -180,13 +175,11 @@ def with_orders(*changes):
 
 JACOBIAN = "return priors + 2.0 * (math.log(new_rho) - math.log(rho))"
 RHO_PRIORS = (" + log_rho_prior(new_rho) - log_rho_prior(rho)\n", "\n")
-OCCAM = ("rho * np.dot(c, c)) - 0.5 * log_det", "rho * np.dot(c, c))")
 WRONG = {
     "edges without their likelihood": (edges, ZERO, lambda: mutant("learn", ("proposal.log_ratio + new - current[i]", "proposal.log_ratio"))),
     "orders between any two nodes alike": (orders, FREED, lambda: with_orders(("weights[piece] = math.exp(weights[piece] - heaviest)", "weights[piece] = 1.0"))),
     "uniform orders that are always accepted": (uniform_orders, FREED, lambda: mutant("learn", ("(gibbs or math.log(1.0 - rng.random()) < proposal.log_ratio)", "True"))),
-    "births without the prior of the child's precision": (births_and_deaths, ZERO, lambda: with_births(RHO_PRIORS, OCCAM)),
-    "plain births without the Occam factor": (plain_births_and_deaths, ZERO, lambda: with_births(RHO_PRIORS, OCCAM)),
+    "births without the prior of the child's precision": (births_and_deaths, ZERO, lambda: with_births(RHO_PRIORS)),
     "precisions with half their shape": (precisions, ZERO, lambda: mutant("network", ("rng.standard_gamma(RHO_SHAPE + 0.5 * gram.n_points[i])", "rng.standard_gamma(RHO_SHAPE + 0.25 * gram.n_points[i])"), compiled=False)),
     "trajectories without the Jacobian of log ρ": (trajectories, ZERO, lambda: mutant("hamiltonian", ("value += shape *", "value += (shape - 1) *"))),
     "trajectories whose masses follow the state": (long_trajectories, ZERO, lambda: mutant("hamiltonian", ("state.log_mass[:n] + MASS_SPREAD * rng.standard_normal(n)", "start.log_mass"))),
@@ -239,7 +232,7 @@ def test_what_no_birth_can_make_no_death_undoes():
         state.a[1, 0] += outlier
         state.a[0] = 3.0 / (1.0 + np.exp(-state.a[1])) + rng.normal(size=50) / math.sqrt(rho)
         state.rho[0] = rho
-        _, tried, accepted = learn.birth_moves(rng, state, 200, True)
+        _, tried, accepted = learn.birth_moves(rng, state, 200)
         assert tried == 200 and accepted == 0
 
 
@@ -317,7 +310,7 @@ def test_units_take_their_masses_along_when_others_die():
         n = int(state.graph.size[N_ACTIVE])
         state.log_mass[:n] = rng.normal(size=n)
         before = dict(zip(state.a[2:n, 0], state.log_mass[2:n], strict=True))
-        state = learn.birth_moves(rng, state, 40, False)[0]
+        state = learn.birth_moves(rng, state, 40)[0]
         now = int(state.graph.size[N_ACTIVE])
         n_deaths += len(before.keys() - set(state.a[2:now, 0]))
         for a, mass in zip(state.a[2:now, 0], state.log_mass[2:now], strict=True):

@@ -9,9 +9,7 @@ from chefs._core.jit import jit
 from chefs._core.network import (
     RHO_RATE,
     RHO_SHAPE,
-    cholesky_solve,
     draw_weights,
-    log_marginal,
     log_rho_prior,
     network_with_room,
     newborn_log_mass,
@@ -251,58 +249,5 @@ def try_death(rng, state, gram, proposal):
     if not math.log(1.0 - rng.random()) < log_ratio:
         return False
     state.rho[i] = rho
-    remove_unit(state, proposal)
-    return True
-
-
-@jit
-def log_marginal_with(state, gram, i, u):
-    """`log_marginal` of node i with one more parent, whose outputs are u."""
-    rows = rows_of_parents(state.graph, i)
-    q, rho, uu, counted = rows.size + 1, state.rho[i], gram.uu[gram.which[i]], weights_of_entries(state, i) * u
-    m, c = np.empty((q, q)), np.empty(q)
-    for x in range(q - 1):
-        c[x] = gram.ua[rows[x], i]
-        for y in range(x + 1):
-            m[x, y] = rho * uu[rows[x], rows[y]] + (x == y)
-    c[q - 1] = np.dot(counted, state.a[i])
-    m[q - 1, 0] = rho * counted.sum()
-    for y in range(1, q - 1):
-        total = 0.0
-        for t in range(u.size):
-            total += counted[t] * sigmoid(state.a[rows[y] - 1, t])
-        m[q - 1, y] = rho * total
-    m[q - 1, q - 1] = rho * np.dot(counted, u) + 1.0
-    log_det = cholesky_solve(m, c)
-    return 0.5 * gram.n_points[i] * math.log(rho) - 0.5 * rho * (gram.aa[i] - rho * np.dot(c, c)) - 0.5 * log_det
-
-
-@jit
-def try_plain_birth(rng, state, gram, proposal):
-    """A birth with activations from the prior. Ratio: that of the graph · p(a_i | parents and k) / p(a_i | parents)."""
-    i = proposal.node
-    rho_k = max(rng.standard_gamma(RHO_SHAPE) / RHO_RATE, 1e-12)
-    a = rng.standard_normal() + rng.standard_normal(state.a.shape[1]) / math.sqrt(rho_k)
-    u = np.empty(a.size)
-    for t in range(a.size):
-        u[t] = sigmoid(a[t])
-    before = log_marginal(gram, i, rows_of_parents(state.graph, i), state.rho[i])
-    if not math.log(1.0 - rng.random()) < proposal.log_ratio + log_marginal_with(state, gram, i, u) - before:
-        return state, False
-    return with_unit(rng, state, proposal, a, rho_k), True
-
-
-@jit
-def try_plain_death(rng, state, gram, proposal):
-    """The death that undoes a plain birth. Returns whether the state changed.
-
-    Ratio: that of the graph × p(child | without the unit) / p(child | with it), weights integrated out; the prior of
-    the unit's precision and activations is what a birth draws them from.
-    """
-    i, k = proposal.node, proposal.other
-    rows = rows_of_parents(state.graph, i)
-    gain = log_marginal(gram, i, rows[rows != k + 1], state.rho[i]) - log_marginal(gram, i, rows, state.rho[i])
-    if not math.log(1.0 - rng.random()) < proposal.log_ratio + gain:
-        return False
     remove_unit(state, proposal)
     return True

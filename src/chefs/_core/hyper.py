@@ -14,10 +14,10 @@ def update_hyper(rng, state, hyperprior):
     """Draw alpha, gamma and phi given the graph; hyperprior[h] is (shape, rate), or shape 0 where h stays fixed.
 
     γ, 1/α and φ have Gamma priors. γ given the rest is Gamma(shape + hidden nodes, rate + α exposure).
-    Buffets have no φ.
+    Buffets have no φ. Returns how many were drawn; each is from its conditional, so none is refused.
     """
     chefs = state.size[FAMILY] == CHEFS
-    n_active = state.size[N_ACTIVE]
+    n_active, n_drawn = state.size[N_ACTIVE], 0
     if hyperprior[GAMMA, 0] > 0:
         alpha = state.hyper[ALPHA]
         shape = hyperprior[GAMMA, 0] + n_active - state.size[N_OBSERVED]
@@ -26,9 +26,12 @@ def update_hyper(rng, state, hyperprior):
         else:
             rate = hyperprior[GAMMA, 1] + alpha * layer_exposure(state, alpha)
         state.hyper[GAMMA] = max(rng.standard_gamma(shape) / rate, math.exp(-LOG_LIMIT))
+        n_drawn += 1
     for which in (ALPHA, PHI):
         if hyperprior[which, 0] > 0 and (chefs or which == ALPHA):
             slice_hyper(rng, state, which, hyperprior[which, 0], hyperprior[which, 1])
+            n_drawn += 1
+    return n_drawn
 
 
 @jit

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from chefs._core.births import try_birth, try_death, try_plain_birth, try_plain_death
+from chefs._core.births import try_birth, try_death
 from chefs._core.jit import jit
 from chefs._core.network import gram_of, log_marginal, rows_of_parents
 from chefs._core.propose import apply, propose_birth, propose_death, propose_edge, propose_order
@@ -69,8 +69,8 @@ def order_moves(rng, state, gibbs):
 
 
 @jit
-def birth_moves(rng, state, n_moves, matched):
-    """Births and deaths, equally likely, with moments matched or plain. Returns the state, which may have grown."""
+def birth_moves(rng, state, n_moves):
+    """Births and deaths, equally likely. Returns the state, which may have grown, how many were tried, accepted."""
     gram = gram_of(state)
     n_accepted = 0
     for _ in range(n_moves):
@@ -78,14 +78,10 @@ def birth_moves(rng, state, n_moves, matched):
         proposal = propose_birth(rng, state.graph) if birth else propose_death(rng, state.graph)
         if proposal.log_ratio == -math.inf:
             continue
-        if birth and matched:
+        if birth:
             state, changed = try_birth(rng, state, gram, proposal)
-        elif birth:
-            state, changed = try_plain_birth(rng, state, gram, proposal)
-        elif matched:
-            changed = try_death(rng, state, gram, proposal)
         else:
-            changed = try_plain_death(rng, state, gram, proposal)
+            changed = try_death(rng, state, gram, proposal)
         if changed:
             gram = gram_of(state)
             n_accepted += 1

@@ -21,10 +21,12 @@ from chefs.prior import ChefsProcess, Observed, checked_rng
 if TYPE_CHECKING:
     from chefs._core.network import NetworkState
 
-MOVES = ("edge", "birth", "plain birth", "order", "precision", "resample", "hamiltonian")
-ALL_BUT = {name: tuple(other for other in MOVES if other != name) for name in MOVES}  # for ablations
-PAPER = ("weighted edge", "weighted birth", "uniform order", "precision", "activation")
-EVERY_MOVE = (*MOVES, *(name for name in PAPER if name not in MOVES))
+HYPER = "hyperparameters"
+MOVES = ("edge", "birth", "order", "precision", "resample", "hamiltonian", HYPER)
+# For ablations. Without hyperparameters it would be another posterior: they would stay where they start.
+ALL_BUT = {name: tuple(other for other in MOVES if other != name) for name in MOVES if name != HYPER}
+PAPER = ("weighted edge", "weighted birth", "uniform order", "precision", "activation", HYPER)
+EVERY_MOVE = tuple(dict.fromkeys((*MOVES[:-1], *PAPER)))  # in the order in which a step makes them
 TARGET_ACCEPTANCE = 0.75
 MASS_RATE = 0.1  # share of the way to the mass that a unit should have, after each trajectory of the warm-up
 
@@ -48,13 +50,14 @@ class NetworkKernel:
     Weights and biases are integrated out, and drawn anew for every draw. One step makes these moves, in this order:
 
     - "edge": edges with the weights of the child integrated out, as many as there are pairs of nodes;
-    - "birth": births and deaths of units with one child that keep its mean and variance; "plain birth": such that leave
-      its precision alone and take activations from the prior: few births of use, but easy deaths of useless units;
+    - "birth": births and deaths of units with one child that keep its mean and variance;
     - "order", "precision": from their conditionals;
     - "resample": all hidden activations of a point against new ancestries;
-    - "hamiltonian": trajectories over all hidden activations and precisions.
+    - "hamiltonian": trajectories over all hidden activations and precisions;
+    - "hyperparameters": those that have a hyperprior, given the graph.
 
-    "weighted edge", "weighted birth", "uniform order" and "activation" are, with "precision", those of the paper.
+    "weighted edge", "weighted birth", "uniform order" and "activation" are, with "precision" and "hyperparameters",
+    those of the paper.
 
     Args:
         prior: The prior over graphs; its hyperparameters are where the chain starts.
@@ -62,7 +65,7 @@ class NetworkKernel:
         data: Pre-activations of the observed nodes, a row a point; nan where missing.
         hyperpriors: Priors of the hyperparameters; None keeps them fixed.
         moves: The kinds of moves to make, or "paper" for the paper's.
-        n_births: Births and deaths of each kind in one step.
+        n_births: Births and deaths in one step.
         n_candidates: Draws that compete with the current activations.
         n_trajectories: Hamiltonian trajectories in one step.
         most_leapfrogs: Largest number of leapfrog steps of one; each has a random number.
@@ -175,16 +178,13 @@ class NetworkKernel:
         return NetworkChain(network, math.log(0.1), True)
 
     def step(self, rng: np.random.Generator, state: NetworkChain) -> tuple[NetworkChain, Info]:
-        """One round of all moves, and of the hyperparameters."""
-        from chefs._core.hyper import update_hyper
-
+        """One round of all moves."""
         names, state = self.move_names, self._at_power(state)
         tally, seconds = np.zeros((len(names), 2), dtype=np.int64), np.zeros(len(names))
         for which, name in enumerate(names):
             begin = time.perf_counter()
             state, *tally[which] = self._block(name, rng, state)
             seconds[which] = time.perf_counter() - begin
-        update_hyper(rng, state.network.graph, (self.hyperpriors or FIXED).as_array())
         return state, Info(tally, seconds)
 
     def _at_power(self, state: NetworkChain) -> NetworkChain:
@@ -210,6 +210,7 @@ class NetworkKernel:
     def _block(self, name: str, rng: np.random.Generator, state: NetworkChain) -> tuple[NetworkChain, int, int]:
         """The moves of one kind: the state, how many were tried, how many accepted."""
         from chefs._core import ancestral, learn, paper
+        from chefs._core.hyper import update_hyper
         from chefs._core.network import draw_precisions, gram_of
 
         network = state.network
@@ -220,8 +221,8 @@ class NetworkKernel:
                 return state, *paper.weighted_edge_moves(rng, network, 1)
             case "order" | "uniform order":
                 return state, *learn.order_moves(rng, network, name == "order")
-            case "birth" | "plain birth":
-                network, tried, accepted = learn.birth_moves(rng, network, self.n_births, name == "birth")
+            case "birth":
+                network, tried, accepted = learn.birth_moves(rng, network, self.n_births)
                 return state._replace(network=network), tried, accepted
             case "weighted birth":
                 network, tried, accepted = paper.weighted_birth_moves(rng, network, self.n_births)
@@ -235,6 +236,9 @@ class NetworkKernel:
                 return state, *ancestral.resample_points(rng, network, gram_of(network), self.n_candidates)
             case "hamiltonian":
                 return self._trajectories(rng, state)
+            case "hyperparameters":
+                n_learnt = update_hyper(rng, network.graph, (self.hyperpriors or FIXED).as_array())
+                return state, n_learnt, n_learnt
             case _:
                 raise ValueError(f"there is no move {name!r}")
 
