@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from chefs import CascadingBuffet, ChefsProcess, Dag, ExtendedBuffet, IndianBuffet
-from chefs._core import ancestral, births, hamiltonian, learn, network, paper
+from chefs._core import ancestral, births, hamiltonian, hyper, learn, network, paper
 from chefs._core.network import NEWBORN_LOG_MASS, NEWBORN_SPREAD, NetworkState, gram_of, log_marginal, rows_of_parents
 from chefs._core.state import N_ACTIVE
 from chefs.network.kernel import MOVES as OURS
@@ -81,9 +81,14 @@ def resampling(rng, state, module=ancestral):
     return state
 
 
+def hyperparameters(rng, state, module=hyper):
+    assert module.update_hyper(rng, state.graph, LIGHT.as_array()) == 3
+    return state
+
+
 ZERO, MIXED, FREED = CASES
 MOVES = [
-    edges, orders, births_and_deaths, precisions, trajectories, resampling,
+    edges, orders, births_and_deaths, precisions, trajectories, resampling, hyperparameters,
     weighted_edges, weighted_births_and_deaths, uniform_orders, activations,
 ]  # fmt: skip
 
@@ -185,6 +190,7 @@ WRONG = {
     "trajectories whose masses follow the state": (long_trajectories, ZERO, lambda: mutant("hamiltonian", ("state.log_mass[:n] + MASS_SPREAD * rng.standard_normal(n)", "start.log_mass"))),
     "resampling with twice the precision": (resampling, ZERO, lambda: mutant("ancestral", ("log_weight[t] -= 0.5 *", "log_weight[t] -= 1.0 *"))),
     "resampling that weighs missing entries": (resampling, MIXED, lambda: mutant("ancestral", ("            if seen:", "            if i < n_observed:"))),
+    "hyperparameters that count observed nodes as hidden": (hyperparameters, ZERO, lambda: mutant("hyper", ("shape = hyperprior[GAMMA, 0] + n_active - state.size[N_OBSERVED]", "shape = hyperprior[GAMMA, 0] + n_active"))),
     "weighted edges without their likelihood": (weighted_edges, ZERO, lambda: mutant("paper", ("odds = proposal.log_ratio + change", "odds = proposal.log_ratio"))),
     "weighted births whose deaths forget the likelihood": (weighted_births_and_deaths, ZERO, lambda: mutant("paper", ("proposal.log_ratio + change:", "proposal.log_ratio + (change if birth else 0.0):"))),
     "activations that are always accepted": (activations, ZERO, lambda: mutant("paper", ("min(current - total, 700.0))) < 1.0:", "min(current - total, 700.0))) < math.inf:"))),

@@ -26,6 +26,7 @@ from tests.laws.joint import CASES, LIGHT, MOST_HIDDEN, N_POINTS, Joint
 from tests.laws.test_network import (
     MOVES,
     edges,
+    hyperparameters,
     invariance,
     orders,
     precisions,
@@ -103,7 +104,7 @@ def twice(case, preset, power):
     return move
 
 
-DEAF = [move for move in MOVES if move not in (orders, uniform_orders)]  # orders have no part in the likelihood
+DEAF = [move for move in MOVES if move not in (orders, uniform_orders, hyperparameters)]  # those see the graph alone
 
 
 @pytest.mark.parametrize("move", DEAF, ids=lambda move: move.__name__)
