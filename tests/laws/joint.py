@@ -17,6 +17,7 @@ from chefs._core.network import (
     rows_of_parents,
 )
 from chefs._core.state import N_ACTIVE, N_OBSERVED
+from chefs.network.kernel import NetworkChain, NetworkKernel
 from tests.laws.graphs import FREE, state_of
 from tests.layers import state_of as layered_state_of
 
@@ -58,6 +59,21 @@ def forward(rng, observed, missing, n_points=N_POINTS, family=ChefsProcess):
     gone = rng.random((len(observed), n_points)) < missing
     masses = NEWBORN_LOG_MASS + NEWBORN_SPREAD * rng.normal(size=rho.size)
     return Joint(NetworkState(graph, a, rho, gone, masses), bias, weight)
+
+
+def twice(prior, case, preset, n_points=N_POINTS, **options):
+    """A move that is two steps of the whole kernel, hyperparameters included."""
+    observed = CASES[case][0]
+    data = np.zeros((n_points, len(observed)))
+    kernel = NetworkKernel(prior, observed, data, hyperpriors=LIGHT, most_leapfrogs=5, moves=preset, **options)
+
+    def move(rng, state):
+        chain = NetworkChain(state, math.log(0.25), False)
+        for _ in range(2):
+            chain, _ = kernel.step(rng, chain)
+        return chain.network
+
+    return move
 
 
 def gain_of_edges(state):

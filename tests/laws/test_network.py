@@ -12,10 +12,10 @@ from chefs._core import ancestral, births, hamiltonian, hyper, learn, network, p
 from chefs._core.network import NEWBORN_LOG_MASS, NEWBORN_SPREAD, NetworkState, gram_of, log_marginal, rows_of_parents
 from chefs._core.state import N_ACTIVE
 from chefs.network.kernel import MOVES as OURS
-from chefs.network.kernel import NetworkChain, NetworkKernel
+from chefs.network.kernel import NetworkKernel
 from chefs.network.start import GradientStart, Start
 from tests.laws.graphs import state_of
-from tests.laws.joint import CASES, LIGHT, N_POINTS, forward, summary
+from tests.laws.joint import CASES, LIGHT, N_POINTS, forward, summary, twice
 from tests.mutants import mutant
 from tests.stats import check, check_caught, kept_p_values
 
@@ -102,18 +102,7 @@ def test_each_move_keeps_the_joint_law(move, case):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("preset", [OURS, "paper"], ids=["ours", "paper"])
 def test_all_moves_together_keep_the_joint_law(preset, case):
-    """The whole kernel, hyperparameters included, twice over."""
-    observed = CASES[case][0]
-    data = np.zeros((N_POINTS, len(observed)))
-    kernel = NetworkKernel(ChefsProcess(), observed, data, hyperpriors=LIGHT, most_leapfrogs=5, moves=preset)
-
-    def twice(rng, state):
-        chain = NetworkChain(state, math.log(0.25), False)
-        for _ in range(2):
-            chain, _ = kernel.step(rng, chain)
-        return chain.network
-
-    check(invariance(twice, case, seed=61))
+    check(invariance(twice(ChefsProcess(), case, preset), case, seed=61))
 
 
 RIVALS = {"single": IndianBuffet, "cascading": CascadingBuffet, "extended": ExtendedBuffet}
@@ -128,17 +117,8 @@ def test_moves_of_the_structure_keep_the_joint_law_under_rival_priors(move, riva
 
 @pytest.mark.parametrize("rival", RIVALS)
 def test_all_moves_together_keep_the_joint_law_under_rival_priors(rival):
-    """The whole kernel, hyperparameters included, twice over."""
-    data = np.zeros((N_POINTS, 2))
-    kernel = NetworkKernel(RIVALS[rival](), [0.0, 0.0], data, hyperpriors=LIGHT, most_leapfrogs=5)
-
-    def twice(rng, state):
-        chain = NetworkChain(state, math.log(0.25), False)
-        for _ in range(2):
-            chain, _ = kernel.step(rng, chain)
-        return chain.network
-
-    check(invariance(twice, ZERO, seed=81, draw=functools.partial(forward, family=RIVALS[rival])))
+    draw = functools.partial(forward, family=RIVALS[rival])
+    check(invariance(twice(RIVALS[rival](), ZERO, OURS), ZERO, seed=81, draw=draw))
 
 
 # Negative controls: at least one for each move ----------------------------------------------------------------------------

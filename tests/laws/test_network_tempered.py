@@ -20,9 +20,9 @@ from chefs._core.network import (
 )
 from chefs._core.state import N_ACTIVE
 from chefs.network.kernel import MOVES as OURS
-from chefs.network.kernel import NetworkChain, NetworkKernel
+from chefs.network.kernel import NetworkKernel
 from tests.laws.graphs import state_of
-from tests.laws.joint import CASES, LIGHT, MOST_HIDDEN, N_POINTS, Joint
+from tests.laws.joint import CASES, MOST_HIDDEN, N_POINTS, Joint, twice
 from tests.laws.test_network import (
     MOVES,
     edges,
@@ -85,23 +85,8 @@ def test_each_move_keeps_the_tempered_law(move):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("preset", [OURS, "paper"], ids=["ours", "paper"])
 def test_all_moves_together_keep_the_tempered_law(preset, case, power):
-    check(invariance(twice(case, preset, power), case, seed=81, size=1_000, draw=tempered(power)))
-
-
-def twice(case, preset, power):
-    """Two steps of a kernel, hyperparameters included."""
-    data = np.zeros((FEW[power], len(CASES[case][0])))
-    kernel = NetworkKernel(
-        ChefsProcess(), CASES[case][0], data, hyperpriors=LIGHT, most_leapfrogs=5, moves=preset, power=power
-    )
-
-    def move(rng, state):
-        chain = NetworkChain(state, math.log(0.25), False)
-        for _ in range(2):
-            chain, _ = kernel.step(rng, chain)
-        return chain.network
-
-    return move
+    move = twice(ChefsProcess(), case, preset, FEW[power], power=power)
+    check(invariance(move, case, seed=81, size=1_000, draw=tempered(power)))
 
 
 DEAF = [move for move in MOVES if move not in (orders, uniform_orders, hyperparameters)]  # those see the graph alone
