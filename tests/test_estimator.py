@@ -18,6 +18,7 @@ import chefs
 from chefs import CascadingBuffet, ChefsProcess, ExtendedBuffet, IndianBuffet, SigmoidNetwork, Trace
 from chefs.draws import ChainDraws
 from chefs.network import predictive
+from chefs.network.asked import asked
 from chefs.network.kernel import MOVES, NetworkKernel
 from chefs.network.start import GradientStart
 from chefs.report.run import Run
@@ -320,6 +321,15 @@ def test_every_move_is_accounted_for():
     assert set(without.stats[0]["moves"]) == {"edge", "order", "precision"} and without.n_hidden.max() == 0
     assert all(np.ptp(without.scalar(name)) == 0 for name in ("alpha", "gamma", "phi"))  # they stay where they start
     assert "weighted edge" in tiny(moves="paper").fit(curve()).trace_.stats[0]["moves"]
+
+
+def test_hyperparameters_that_do_not_move_are_not_said_to_be_learnt():
+    def learnt(**options):
+        kernel = NetworkKernel(ChefsProcess(), [0.0], np.zeros((3, 1)), **options)
+        return asked(kernel, Plan(draws=1, warmup=1, thin=1), 7)["hyperpriors"] is not None
+
+    assert learnt() and learnt(moves="paper")
+    assert not learnt(moves=("edge", "precision")) and not learnt(hyperpriors=None)
 
 
 def test_tempered_chains_swap_and_the_coldest_is_drawn_from(tmp_path):

@@ -207,6 +207,13 @@ def test_a_fit_without_a_number_is_not_the_best():
     assert fit.value == fit.density() == -math.inf
 
 
+def test_a_chain_does_not_begin_at_a_fit_without_numbers():
+    data = 1e25 * np.random.default_rng(0).normal(size=(30, 2))  # its squares are beyond single precision
+    kernel = NetworkKernel(ChefsProcess(), np.zeros(2), data, start=GradientStart(2, 5))
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="is not finite: scale the data"):
+        kernel.init(np.random.default_rng(1))
+
+
 def test_the_running_mean_forgets_its_beginning(monkeypatch):
     """Of values 1, 2, 3, … after n steps: their mean with weights 0.99ⁿ, …, 1."""
     fit = Fit(np.random.default_rng(17), Points.of(np.zeros((3, 2))), possible_edges(ChefsProcess(), OF_SIZE[0], 2))

@@ -1,7 +1,9 @@
-"""Files that are written once, and never over others."""
+"""Files that are written once, and never over others, or whole in the place of an older one."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 
@@ -19,3 +21,11 @@ def write_new(path: Path, content: bytes) -> None:
     check_new(path)
     with path.open("xb") as file:
         file.write(content)
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all; it takes the place of an older one."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False, suffix=".part") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)

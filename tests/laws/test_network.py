@@ -147,7 +147,6 @@ def long_trajectories(rng, state, module):
     return state
 
 
-@functools.cache
 def with_births(*changes):
     """Blocks of births with changes to them."""
     wrong = mutant("births", *changes)
@@ -304,8 +303,25 @@ def test_units_take_their_masses_along_when_others_die():
     assert n_deaths > 2
 
 
+def test_nothing_is_resampled_where_nothing_is_hidden():
+    rng = np.random.default_rng(72)
+    for data, tried in ((np.zeros((5, 2)), 0), (np.array([[0.0, np.nan]] * 5), 5)):
+        state = NetworkKernel(ChefsProcess(), [0.0, 0.0], data).init(rng).network
+        assert ancestral.resample_points(rng, state, gram_of(state), 3)[0] == tried
+
+
 def test_every_draw_has_weights_of_its_own():
     """The bias of a lone node over draws, less its mean and over its sd given the precision, is N(0, 1)."""
+    check({"noise": noise_of_draws()})
+
+
+def test_draws_that_share_a_seed_are_caught(monkeypatch):
+    generator = np.random.default_rng
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: generator(seed if np.isscalar(seed) else 0))
+    check_caught({"noise": noise_of_draws()})
+
+
+def noise_of_draws():
     data = np.random.default_rng(67).normal(size=(10, 1))
     kernel = NetworkKernel(ChefsProcess(), [0.0], data, max_hidden=0)
     rng = np.random.default_rng(68)
@@ -315,8 +331,7 @@ def test_every_draw_has_weights_of_its_own():
         draw = kernel.draw(state)
         rho = draw.node["precision"][0]
         noise.append((draw.node["bias"][0] - rho * data.sum() / (10 * rho + 1)) * math.sqrt(10 * rho + 1))
-    check({"noise": float(stats.kstest(noise, "norm").pvalue)})
-    check_caught({"noise of one seed": float(stats.kstest(np.full(500, noise[0]), "norm").pvalue)})
+    return float(stats.kstest(noise, "norm").pvalue)
 
 
 def test_draws_of_graphs_that_differ_in_an_edge_have_other_noise():

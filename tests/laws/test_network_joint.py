@@ -102,7 +102,7 @@ def test_geweke_joint_of_the_papers_moves():
 
 @pytest.mark.parametrize("case", CASES)
 def test_geweke_sees_a_likelihood_that_counts_too_little(case, monkeypatch):
-    """Precisions drawn as though there were a point less."""
+    """Precisions drawn as though there were two points less."""
     change = ("RHO_SHAPE + 0.5 * gram.n_points[i]", "RHO_SHAPE + 0.5 * (gram.n_points[i] - 2)")
     monkeypatch.setattr(network, "draw_precisions", mutant("network", change, compiled=False).draw_precisions)
     check_caught(geweke(case, seed=72))

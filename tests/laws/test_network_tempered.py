@@ -178,7 +178,7 @@ BLOCKS_OF_7 = ("BLOCK = 4096", "BLOCK = 7")
 OFF_BY_A_BLOCK = {
     "weights of the first block": ("[begin : begin + r.shape[1]]", "[: r.shape[1]]"),
     "missing entries of the first block": ("state.missing[i, begin : begin + u.shape[1]]", "state.missing[i, : u.shape[1]]"),
-    "precisions of the last block": ("by_rho[k] += np.dot(weighted[k], r[k])", "by_rho[k] = np.dot(weighted[k], r[k])"),
+    "precisions of the last block": ("by_rho[k] += np.dot(weighted[k], r[k])", "by_rho[k] += np.dot(weighted[k], r[k]) * (begin + BLOCK >= n_points)"),
 }  # fmt: skip
 
 

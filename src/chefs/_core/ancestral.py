@@ -58,9 +58,11 @@ def resample_points(rng, state, gram, n_candidates):
     """For each point, ancestral draws of all its hidden (and missing) activations compete with the current ones.
 
     Iterated importance resampling: each is chosen in proportion to the likelihood of what is observed; never rejected.
-    Returns the number of points and of those that changed.
+    Returns the number of points and of those that changed; without anything hidden there are none.
     """
     n, n_points = state.graph.size[N_ACTIVE], state.a.shape[1]
+    if n == state.graph.size[N_OBSERVED] and not state.missing.any():
+        return 0, 0
     bias, weights = all_weights(rng, state, gram)
     n_changed = 0
     for begin in range(0, n_points, BLOCK):

@@ -7,9 +7,12 @@ import numpy as np
 
 from chefs._core.jit import jit, jit_loops
 from chefs._core.network import (
+    LEAST_RHO,
+    MOST_RHO,
     RHO_RATE,
     RHO_SHAPE,
     cholesky_solve,
+    regression_of,
     rows_of_parents,
     sigmoid_into,
     weighted_gram,
@@ -59,11 +62,7 @@ def fits_of(state, rows_at, gram):
         size = rows.size
         for j in range(1, size):
             rows[j] = rows_at[rows[j] - 1]
-        m, half = np.empty((size, size)), np.empty(size)
-        for i in range(size):
-            half[i] = gram.ua[rows[i], c]
-            for j in range(size):
-                m[i, j] = rho * uu[rows[i], rows[j]] + (i == j)
+        m, half = regression_of(gram, c, rows, rho)
         log_det = cholesky_solve(m, half)
         s = inverse_of_factored(m)
         value += 0.5 * rho * rho * np.dot(half, half) - 0.5 * log_det
@@ -216,8 +215,8 @@ def hamiltonian_move(rng, state, step_size, n_steps, learn):
         for k in range(n):
             state.a[k] += step_size * math.exp(-log_mass[k]) * p_a[k]
             change = step_size * p_rho[k] / rho_mass[k]
-            state.rho[k] *= math.exp(min(max(change, -50.0), 50.0))
-            if not 1e-12 < state.rho[k] < 1e12:
+            state.rho[k] *= math.exp(change) if abs(change) < 100.0 else 0.0
+            if not LEAST_RHO <= state.rho[k] <= MOST_RHO:
                 state.a[:n] = old_a
                 state.rho[:n] = old_rho
                 return 0.0, False
@@ -225,14 +224,14 @@ def hamiltonian_move(rng, state, step_size, n_steps, learn):
         add_all(p_a, 0.5 * step_size, slope.a)
         p_rho += 0.5 * step_size * slope.log_rho
     end = slope.value - kinetic(p_a, p_rho, log_mass, rho_mass)
-    probability = math.exp(min(0.0, end - energy)) if end - energy > -700 else 0.0
-    accepted = rng.random() < probability  # False where the end is nan
+    probability = math.exp(min(0.0, end - energy)) if end - energy > -700 else 0.0  # 0 where the end is nan
+    accepted = rng.random() < probability
     if not accepted:
         state.a[:n] = old_a
         state.rho[:n] = old_rho
         slope = start
     state.log_mass[:n] += learn * (slope.log_mass - state.log_mass[:n])
-    return (probability if probability >= 0.0 else 0.0), accepted
+    return probability, accepted
 
 
 @jit

@@ -18,6 +18,7 @@ from chefs._core.jit import jit, jit_loops
 from chefs._core.state import N_ACTIVE, N_OBSERVED, GraphState, grow
 
 RHO_SHAPE, RHO_RATE = 0.5, 0.5
+LEAST_RHO, MOST_RHO = 1e-12, 1e12  # no precision is beyond, so that nothing overflows
 NEWBORN_LOG_MASS, NEWBORN_SPREAD = 4.0, 0.5  # N(mean, sd²): heavy, for a light one would spoil the trajectories of all
 
 
@@ -203,17 +204,30 @@ def cholesky_solve(m, c):
 
 
 @jit
-def log_marginal(gram, i, rows, rho):
-    """Log p(a_i | its parents' outputs, ρ_i), weights and bias integrated out, without its −½ N log 2π."""
+def regression_of(gram, i, rows, rho):
+    """Of node i on these rows X of outputs: the lower half of ρ X Xᵀ + I, and X a."""
     q, uu = rows.size, gram.uu[gram.which[i]]
     m, c = np.empty((q, q)), np.empty(q)
     for x in range(q):
         c[x] = gram.ua[rows[x], i]
         for y in range(x + 1):
             m[x, y] = rho * uu[rows[x], rows[y]] + (x == y)
+    return m, c
+
+
+@jit
+def log_marginal(gram, i, rows, rho):
+    """Log p(a_i | its parents' outputs, ρ_i), weights and bias integrated out, without its −½ N log 2π."""
+    m, c = regression_of(gram, i, rows, rho)
     log_det = cholesky_solve(m, c)
     fit = np.dot(c, c)
     return 0.5 * gram.n_points[i] * math.log(rho) - 0.5 * rho * (gram.aa[i] - rho * fit) - 0.5 * log_det
+
+
+@jit
+def draw_rho(rng):
+    """A precision from its prior."""
+    return max(rng.standard_gamma(RHO_SHAPE) / RHO_RATE, LEAST_RHO)
 
 
 @jit
@@ -241,12 +255,9 @@ def log_marginals(state, n):
 @jit
 def draw_weights(rng, gram, i, rows, rho):
     """(bias, weights of the parents) of node i given everything else: N(ρ S X a, S) with S = (ρ X Xᵀ + I)⁻¹."""
-    q, uu = rows.size, gram.uu[gram.which[i]]
-    m, c = np.empty((q, q)), np.empty(q)
-    for x in range(q):
-        c[x] = rho * gram.ua[rows[x], i]
-        for y in range(x + 1):
-            m[x, y] = rho * uu[rows[x], rows[y]] + (x == y)
+    q = rows.size
+    m, c = regression_of(gram, i, rows, rho)
+    c *= rho
     cholesky_solve(m, c)
     for x in range(q - 1, -1, -1):  # solve Lᵀ w = L⁻¹ c + noise
         total = c[x] + rng.standard_normal()
@@ -287,4 +298,4 @@ def draw_precisions(rng, state, gram):
         rows = rows_of_parents(state.graph, i)
         weights = draw_weights(rng, gram, i, rows, state.rho[i])
         rate = RHO_RATE + 0.5 * residual_square(gram, i, rows, weights)
-        state.rho[i] = max(rng.standard_gamma(RHO_SHAPE + 0.5 * gram.n_points[i]) / rate, 1e-12)
+        state.rho[i] = max(rng.standard_gamma(RHO_SHAPE + 0.5 * gram.n_points[i]) / rate, LEAST_RHO)

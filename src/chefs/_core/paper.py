@@ -13,8 +13,7 @@ from chefs._core.births import remove_unit, with_unit
 from chefs._core.jit import jit
 from chefs._core.learn import n_pairs
 from chefs._core.network import (
-    RHO_RATE,
-    RHO_SHAPE,
+    draw_rho,
     draw_weights,
     gram_of,
     residuals,
@@ -73,7 +72,7 @@ def weighted_birth_moves(rng, state, n_moves):
         i, k = proposal.node, proposal.other
         rows = rows_of_parents(state.graph, i)
         weights = draw_weights(rng, gram, i, rows, state.rho[i])
-        rho = max(rng.standard_gamma(RHO_SHAPE) / RHO_RATE, 1e-12)
+        rho = draw_rho(rng)
         a = rng.standard_normal() + rng.standard_normal(state.a.shape[1]) / math.sqrt(rho)
         step = rng.standard_normal()
         if not birth:

@@ -15,6 +15,7 @@ import joblib
 import numpy as np
 
 from chefs import datasets, metrics
+from chefs._files import write_whole
 from chefs.dag import FloatArray
 from chefs.experiments import table
 from chefs.experiments.table_report import grid
@@ -62,7 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"{given.table} has no results: make some with chefs reproduce table --out {given.table}")
     work = joblib.Parallel(n_jobs=given.jobs)(joblib.delayed(over_splits)(name, given.splits) for name in names)
     found = dict(zip(names, map(np.asarray, work), strict=True))
-    table.write_whole(given.out, page(results, found))
+    write_whole(given.out, page(results, found))
 
 
 def page(results: Results, found: dict[str, FloatArray]) -> str:

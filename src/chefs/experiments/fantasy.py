@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from chefs import datasets
+from chefs._files import write_whole
 from chefs.dag import FloatArray
 from chefs.experiments import rendered
-from chefs.experiments.table import check_known, default_minutes, made_folder, write_whole
+from chefs.experiments.table import check_known, default_minutes, made_folder
 from chefs.network.estimator import SigmoidNetwork
 
 PAIRS = 3  # of panels in a row

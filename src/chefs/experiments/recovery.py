@@ -19,6 +19,7 @@ import joblib
 import numpy as np
 
 from chefs import ChefsProcess, Dag, Trace, resume, sample
+from chefs._files import write_whole
 from chefs.network.kernel import ALL_BUT, MOVES, NetworkKernel
 from chefs.network.start import Start
 
@@ -26,7 +27,8 @@ TRUTH = "from the truth"  # starts at the true network: what the posterior has t
 VARIANTS: dict[str, tuple[str, ...]] = {  # moves
     "ours": MOVES,
     TRUTH: MOVES,
-    **{f"without {name}": moves for name, moves in ALL_BUT.items()},
+    **{f"without {name}": moves for name, moves in ALL_BUT.items() if name != "birth"},
+    "with weighted birth": (*ALL_BUT["birth"], "weighted birth"),  # without any it would stay empty
 }
 SIZES = (1, 2, 3, 4)
 HIDDEN_SD, NOISE_SD = 2.5, 0.35
@@ -68,9 +70,7 @@ def _kept(folder: Path, variant: str, n_hidden: int, number: int, n_points: int,
             print(f"{path.name} was made with {points} points in {time_given:g} s and stays as it is", flush=True)
         return
     result = fit(variant, n_hidden, number, n_points, seconds)
-    unfinished = path.with_suffix(".part")
-    unfinished.write_text(json.dumps(result) + "\n")
-    unfinished.replace(path)
+    write_whole(path, json.dumps(result) + "\n")
     print(path.name, {key: result[key] for key in ("mode_sharing", "p_right", "p_sharing_right", "p_sets")}, flush=True)
 
 

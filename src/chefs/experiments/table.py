@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import platform
 import re
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from chefs import datasets, metrics
+from chefs._files import write_whole
 from chefs.convergence import diagnose
 from chefs.dag import FloatArray
 from chefs.experiments import alternatives
@@ -364,14 +363,6 @@ def results_in(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
             raise ValueError(f"{path} is not the result of a fit (no {missing[0]}): delete it to have it made again")
         found.append((path, result))
     return found
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all; it takes the place of an older one."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False, suffix=".part") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
 
 
 def default_minutes(data: str) -> float:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from chefs import datasets
+from chefs._files import write_whole
 from chefs.experiments import rendered
-from chefs.experiments.table import DATASETS, N_DOUBLED, N_SCORED, PRIORS, write_whole
+from chefs.experiments.table import DATASETS, N_DOUBLED, N_SCORED, PRIORS
 from chefs.experiments.table_statements import statements
 from chefs.experiments.table_values import (
     BY_HEART,

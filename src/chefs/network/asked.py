@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chefs import __version__
-from chefs.network.kernel import NetworkKernel
+from chefs.network.kernel import HYPER, NetworkKernel
 from chefs.network.start import GradientStart
 from chefs.running import Plan
 
@@ -31,7 +31,7 @@ def asked(kernel: NetworkKernel, plan: Plan, random_state: Any, temperatures: An
         "seed": int(random_state) if isinstance(random_state, int | np.integer) else None,
         **asdict(plan),
         "prior": {"name": type(prior).__name__, **known},
-        "hyperpriors": None if kernel.hyperpriors is None else asdict(kernel.hyperpriors),
+        "hyperpriors": asdict(kernel.hyperpriors) if kernel.hyperpriors and HYPER in kernel.moves else None,
         "orders": [None if f else float(order) for f, order in zip(free, limits.high, strict=True)],
         "start": start,
         "start_units": list(map(int, kernel.start.sizes)) if isinstance(kernel.start, GradientStart) else None,

@@ -26,7 +26,7 @@ MOVES = ("edge", "birth", "order", "precision", "resample", "hamiltonian", HYPER
 # For ablations. Without hyperparameters it would be another posterior: they would stay where they start.
 ALL_BUT = {name: tuple(other for other in MOVES if other != name) for name in MOVES if name != HYPER}
 PAPER = ("weighted edge", "weighted birth", "uniform order", "precision", "activation", HYPER)
-EVERY_MOVE = tuple(dict.fromkeys((*MOVES[:-1], *PAPER)))  # in the order in which a step makes them
+EVERY_MOVE = tuple(dict.fromkeys((*MOVES[:-1], *PAPER)))  # in the order of a step, which ends with hyperparameters
 TARGET_ACCEPTANCE = 0.75
 MASS_RATE = 0.1  # share of the way to the mass that a unit should have, after each trajectory of the warm-up
 
@@ -63,7 +63,7 @@ class NetworkKernel:
         prior: The prior over graphs; its hyperparameters are where the chain starts.
         observed: Orders of the observed nodes, nan where free.
         data: Pre-activations of the observed nodes, a row a point; nan where missing.
-        hyperpriors: Priors of the hyperparameters; None keeps them fixed.
+        hyperpriors: Priors of the hyperparameters; None keeps them fixed, as `moves` without "hyperparameters" does.
         moves: The kinds of moves to make, or "paper" for the paper's.
         n_births: Births and deaths in one step.
         n_candidates: Draws that compete with the current activations.
@@ -162,6 +162,10 @@ class NetworkKernel:
         start = (
             self.start(checked_rng(rng), self.data, self.prior) if isinstance(self.start, GradientStart) else self.start
         )
+        if start is not None and not all(np.isfinite(part).all() for part in (start.rho, start.a[self.n_observed :])):
+            raise ValueError(
+                "the fit that the chain should start from is not finite: scale the data, or give start=None"
+            )
         graph = self.limits.state(checked_rng(rng), start.dag if start else None, self.prior)
         a = np.zeros((graph.order.size, len(self.data)))
         rho = np.ones(graph.order.size)
@@ -183,7 +187,8 @@ class NetworkKernel:
         tally, seconds = np.zeros((len(names), 2), dtype=np.int64), np.zeros(len(names))
         for which, name in enumerate(names):
             begin = time.perf_counter()
-            state, *tally[which] = self._block(name, rng, state)
+            state, tried, accepted = self._block(name, rng, state)
+            tally[which] = tried, accepted
             seconds[which] = time.perf_counter() - begin
         return state, Info(tally, seconds)
 
@@ -272,7 +277,9 @@ class NetworkKernel:
         alpha, gamma, phi = network.graph.hyper.tolist()
         # A generator made from the state: a draw does not disturb the chain, and is the same whenever it is made.
         rho = network.rho[: order.size]
-        numbers = np.concatenate([network.a[:, 0], rho, order, network.graph.hyper, parent, child], dtype=np.float64)
+        numbers = np.concatenate(
+            [network.a[: order.size].sum(axis=1), rho, order, network.graph.hyper, parent, child], dtype=np.float64
+        )
         rng = np.random.default_rng(numbers.view(np.uint64))
         bias, weights = all_weights(rng, network, gram_of(network))
         scalars = {
