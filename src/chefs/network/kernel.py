@@ -238,7 +238,8 @@ class NetworkKernel:
             case "activation":
                 return state, *paper.activation_moves(rng, network, self.n_candidates)
             case "resample":
-                return state, *ancestral.resample_points(rng, network, gram_of(network), self.n_candidates)
+                tried, changed = ancestral.resample_points(rng, network, gram_of(network), self.n_candidates)
+                return state, tried, changed
             case "hamiltonian":
                 return self._trajectories(rng, state)
             case "hyperparameters":
