@@ -35,8 +35,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "empty": {},
     "paper from our start": {"moves": "paper", "start": GradientStart()},
     **{f"without {name}": {"start": GradientStart(), "moves": moves} for name, moves in ALL_BUT.items()},
-    **{f"empty without {name}": {"moves": moves} for name, moves in ALL_BUT.items() if name != "birth"},
-    "empty with weighted birth": {"moves": (*ALL_BUT["birth"], "weighted birth")},  # without any it would stay empty
+    **{f"empty without {name}": {"moves": moves} for name, moves in ALL_BUT.items()},
 }
 MARKS = (0.25, 0.5, 0.75, 1.0)  # shares of the time at which the distance is measured
 N_SETS = 10  # of fantasies, each as large as the test set

@@ -27,8 +27,7 @@ TRUTH = "from the truth"  # starts at the true network: what the posterior has t
 VARIANTS: dict[str, tuple[str, ...]] = {  # moves
     "ours": MOVES,
     TRUTH: MOVES,
-    **{f"without {name}": moves for name, moves in ALL_BUT.items() if name != "birth"},
-    "with weighted birth": (*ALL_BUT["birth"], "weighted birth"),  # without any it would stay empty
+    **{f"without {name}": moves for name, moves in ALL_BUT.items()},
 }
 SIZES = (1, 2, 3, 4)
 HIDDEN_SD, NOISE_SD = 2.5, 0.35

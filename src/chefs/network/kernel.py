@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from chefs._core.network import NetworkState
 
 HYPER = "hyperparameters"
-MOVES = ("edge", "birth", "order", "precision", "resample", "hamiltonian", HYPER)
+MOVES = ("edge", "birth", "weighted birth", "order", "precision", "resample", "hamiltonian", HYPER)
 # For ablations. Without hyperparameters it would be another posterior: they would stay where they start.
 ALL_BUT = {name: tuple(other for other in MOVES if other != name) for name in MOVES if name != HYPER}
 PAPER = ("weighted edge", "weighted birth", "uniform order", "precision", "activation", HYPER)
 EVERY_MOVE = tuple(dict.fromkeys((*MOVES[:-1], *PAPER)))  # in the order of a step, which ends with hyperparameters
+BIRTH_SHARE = 0.01  # of the steps try a birth that fits; more often, units pile up before edges and activations follow
 TARGET_ACCEPTANCE = 0.75
 MASS_RATE = 0.1  # share of the way to the mass that a unit should have, after each trajectory of the warm-up
 
@@ -50,13 +51,15 @@ class NetworkKernel:
     Weights and biases are integrated out, and drawn anew for every draw. One step makes these moves, in this order:
 
     - "edge": edges with the weights of the child integrated out, as many as there are pairs of nodes;
-    - "birth": births and deaths of units with one child that keep its mean and variance;
+    - "birth": a birth or death of a unit with one child that keeps its mean and variance, whose activations fit the
+      child; in one step of a hundred;
+    - "weighted birth": such births and deaths with activations from the prior, given weights that are drawn first;
     - "order", "precision": from their conditionals;
     - "resample": all hidden activations of a point against new ancestries;
     - "hamiltonian": trajectories over all hidden activations and precisions;
     - "hyperparameters": those that have a hyperprior, given the graph.
 
-    "weighted edge", "weighted birth", "uniform order" and "activation" are, with "precision" and "hyperparameters",
+    "weighted edge", "uniform order" and "activation" are, with "weighted birth", "precision" and "hyperparameters",
     those of the paper.
 
     Args:
@@ -65,7 +68,7 @@ class NetworkKernel:
         data: Pre-activations of the observed nodes, a row a point; nan where missing.
         hyperpriors: Priors of the hyperparameters; None keeps them fixed, as `moves` without "hyperparameters" does.
         moves: The kinds of moves to make, or "paper" for the paper's.
-        n_births: Births and deaths in one step.
+        n_births: Weighted births and deaths in one step.
         n_candidates: Draws that compete with the current activations.
         n_trajectories: Hamiltonian trajectories in one step.
         most_leapfrogs: Largest number of leapfrog steps of one; each has a random number.
@@ -227,7 +230,8 @@ class NetworkKernel:
             case "order" | "uniform order":
                 return state, *learn.order_moves(rng, network, name == "order")
             case "birth":
-                network, tried, accepted = learn.birth_moves(rng, network, self.n_births)
+                n_births = int(rng.random() < BIRTH_SHARE)
+                network, tried, accepted = learn.birth_moves(rng, network, n_births)
                 return state._replace(network=network), tried, accepted
             case "weighted birth":
                 network, tried, accepted = paper.weighted_birth_moves(rng, network, self.n_births)
