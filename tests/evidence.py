@@ -32,6 +32,7 @@ from tests.laws.test_network_joint import JOINTLY, calibration, geweke
 from tests.stats import FAILURE_RATE, pmf_p_value, smallest
 
 PRIOR = ChefsProcess(1.3, 1.2, 0.8)
+BOUNDED = "hyperparameters"  # the law whose p-values are not uniform but larger
 
 
 def p_values(seed):
@@ -50,7 +51,7 @@ def p_values(seed):
         moved = evolve(rng, start, PRIOR, observed, Moves().as_array(), 4_000, propose.run)
         yield "chain from empty graphs", case, pmf_p_value(moved.n_nodes, pmf)
     for name, p in joint_law(chain, seed=1_000 + seed).items():
-        yield "hyperparameters", name, p
+        yield BOUNDED, name, p
 
 
 def laws_of_the_network(times):
@@ -102,18 +103,19 @@ def report(rows, seeds, seconds):
         "",
         "Each row pools the p-values of one law over all seeds and cases (fixed, tied, free and mixed orders). If the",
         "law holds they are uniform: the mean is near ½, one in a hundred is below 0.01, and the last column, a",
-        "Kolmogorov-Smirnov test of uniformity, is not small.",
+        "Kolmogorov-Smirnov test of uniformity, is not small. Those of the hyperparameters are bounds, each the smallest of",
+        "fifteen times their number: they are larger than uniform ones, and not pooled with the others.",
         "",
         "| law | p-values | mean | below 0.01 | smallest | uniform? p = |",
         "|---|---|---|---|---|---|",
     ]
     for law in laws:
         p = np.array([value for name, _, value in rows if name == law])
-        uniform = stats.kstest(p, "uniform").pvalue
-        lines.append(f"| {law} | {p.size} | {p.mean():.3f} | {(p < 0.01).mean():.3f} | {p.min():.2g} | {uniform:.2g} |")
-    everything = np.array([value for _, _, value in rows])
+        uniform = "bounds" if law == BOUNDED else f"{stats.kstest(p, 'uniform').pvalue:.2g}"
+        lines.append(f"| {law} | {p.size} | {p.mean():.3f} | {(p < 0.01).mean():.3f} | {p.min():.2g} | {uniform} |")
+    everything = np.array([value for law, _, value in rows if law != BOUNDED])
     error = math.sqrt(1 / 12 / everything.size)
-    lines += ["", f"All together: {everything.size} p-values, mean {everything.mean():.3f} (½ ± {error:.3f})."]
+    lines += ["", f"The others together: {everything.size} p-values, mean {everything.mean():.3f} (½ ± {error:.3f})."]
     return "\n".join(lines) + "\n"
 
 
