@@ -24,7 +24,7 @@ SEED = 0
 N_OBSERVED, N_HIDDEN, N_EDGES, N_POINTS = 8, 8, 30, 2000
 N_CANDIDATES, N_TRAJECTORIES, N_LEAPFROGS, STEP_SIZE = 5, 2, 10, 0.1
 POINTS, EDGES = (2_000, 20_000, 200_000), (15, 30, 60)
-STILL = tuple(name for name in MOVES if name not in ("birth", "order", HYPER))
+STILL = tuple(name for name in MOVES if name not in ("birth", "weighted birth", "order", HYPER))
 MASS_SPREAD = 0.3
 
 

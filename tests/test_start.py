@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from chefs import ChefsProcess, Dag
 from chefs.buffets import CascadingBuffet, ExtendedBuffet, IndianBuffet, layer
 from chefs.datasets import moons, pinwheel
-from chefs.network.kernel import NetworkKernel
+from chefs.network.kernel import BIRTH_SHARE, NetworkKernel
 from chefs.network.start import (
     WORTH,
     Fit,
@@ -135,7 +136,18 @@ def test_a_chain_begins_where_the_fit_ended_and_each_at_its_own():
     assert np.array_equal(first.a, again.a) and not np.array_equal(first.a, other.a)
     assert np.isfinite(first.a).all()
     _, info = kernel.step(np.random.default_rng(9), kernel.init(np.random.default_rng(7)))
-    assert info.tally[:, 0].min() > 0 and (info.seconds > 0).all()
+    made = dict(zip(kernel.move_names, info.tally[:, 0].tolist(), strict=True))
+    assert made.pop("birth") <= 1 and min(made.values()) > 0 and (info.seconds > 0).all()
+
+
+def test_births_that_fit_are_tried_in_one_step_of_a_hundred():
+    kernel = NetworkKernel(ChefsProcess(), [0.0], np.zeros((3, 1)), moves=("birth",))
+    rng, tried = np.random.default_rng(10), []
+    state = kernel.init(rng)
+    for _ in range(5000):
+        state, info = kernel.step(rng, state)
+        tried.append(int(info.tally[0, 0]))
+    assert set(tried) == {0, 1} and stats.binomtest(sum(tried), 5000, BIRTH_SHARE).pvalue > 1e-5
 
 
 @pytest.mark.parametrize(
