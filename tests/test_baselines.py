@@ -40,3 +40,28 @@ def test_the_page_is_written_from_a_folder(tmp_path, capsys):
     baselines.main(asked)
     expected = baselines.over_splits("geyser", 2).mean()
     assert f"| ICP | {0.12 / expected:.2f} |" in (tmp_path / "page.md").read_text()
+
+
+def test_no_wine_is_on_both_sides():
+    rng, rows = np.random.default_rng(3), datasets.whole("wine")[1]
+    side = baselines.apart(rng, rows)
+    ours, others = ({tuple(row) for row in rows[half]} for half in (side, ~side))
+    assert not ours & others and abs(len(ours) - len(others)) == 1  # 3961 wines
+    assert 0.45 < side.mean() < 0.55
+
+
+def test_wines_that_the_test_half_does_not_have_are_farther_than_the_training_half():
+    """Repeated rows are what makes Wine's baseline small: without them halves are farther apart, by a tenth."""
+    apart = np.array([baselines.between_wines(seed) for seed in range(3)])
+    assert (apart > 1.05 * baselines.over_splits("wine", 3).mean()).all()
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"), [(1.12, "Both are above the paper's 1.07"), (1.06, "Not both are clearly")]
+)
+def test_the_page_says_what_other_wines_reach(ratio, verdict):
+    results = [result("wine", "icp", 0, 1.2)]
+    found, noise = {"wine": np.array([0.1, 0.1])}, np.array([[-0.001, -0.001], [0.001, 0.001]])
+    text = baselines.page(results, found, 0.1 * (ratio + noise))
+    assert f"**{ratio:.3f} ± 0.001** with its rows" in text and verdict in text
+    assert "other wines" not in baselines.page(results, found)

@@ -201,12 +201,24 @@ def load(name: str, seed: int = 0, *, traps: bool = True, unique: bool = False) 
     if name in TOYS:
         return Table(name, TOYS[name](rng, HALF), TOYS[name](rng, HALF), ("x", "y"), (), "drawn from its formula")
     source, atoms = TABLES[name]
-    names, rows = _read(_cloud() if name == "cloud" else _bundled(name))
+    names, rows = whole(name)
     keep = [j for j, column in enumerate(names) if traps or column not in atoms]
     rows = np.unique(rows[:, keep], axis=0) if unique else rows[:, keep]
     rows, half = rng.permutation(rows), min(HALF, len(rows) // 2)
     kept = tuple(names[j] for j in keep)
     return Table(name, rows[:half], rows[half : 2 * half], kept, atoms if traps else (), source)
+
+
+def whole(name: str) -> tuple[tuple[str, ...], FloatArray]:
+    """Names of the columns, and all rows of a table before any split; the toys have none.
+
+    >>> names, rows = whole("wine")
+    >>> rows.shape, len(np.unique(rows, axis=0))
+    ((4898, 12), 3961)
+    """
+    if name not in TABLES:
+        raise ValueError(f"name must be one of {', '.join(TABLES)}; found {name!r}")
+    return _read(_cloud() if name == "cloud" else _bundled(name))
 
 
 def _read(text: str) -> tuple[tuple[str, ...], FloatArray]:

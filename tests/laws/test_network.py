@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from chefs import CascadingBuffet, ChefsProcess, Dag, ExtendedBuffet, IndianBuffet
-from chefs._core import ancestral, births, hamiltonian, hyper, learn, network, paper
+from chefs._core import ancestral, births, hamiltonian, hyper, joint, learn, network, paper
 from chefs._core.network import NEWBORN_LOG_MASS, NEWBORN_SPREAD, NetworkState, gram_of, log_marginal, rows_of_parents
 from chefs._core.state import N_ACTIVE
 from chefs.network.kernel import MOVES as OURS
@@ -81,6 +81,12 @@ def resampling(rng, state, module=ancestral):
     return state
 
 
+def joint_moves(rng, state, module=joint):
+    for _ in range(3):
+        module.joint_moves(rng, state)
+    return state
+
+
 def hyperparameters(rng, state, module=hyper):
     assert module.update_hyper(rng, state.graph, LIGHT.as_array()) == 3
     return state
@@ -88,7 +94,7 @@ def hyperparameters(rng, state, module=hyper):
 
 ZERO, MIXED, FREED = CASES
 MOVES = [
-    edges, orders, births_and_deaths, precisions, trajectories, resampling, hyperparameters,
+    edges, orders, births_and_deaths, precisions, trajectories, resampling, joint_moves, hyperparameters,
     weighted_edges, weighted_births_and_deaths, uniform_orders, activations,
 ]  # fmt: skip
 
@@ -147,6 +153,12 @@ def long_trajectories(rng, state, module):
     return state
 
 
+def many_joint_moves(rng, state, module):
+    for _ in range(10):
+        module.joint_moves(rng, state)
+    return state
+
+
 def with_births(*changes):
     """Blocks of births with changes to them."""
     wrong = mutant("births", *changes)
@@ -169,6 +181,11 @@ WRONG = {
     "trajectories whose masses follow the state": (long_trajectories, ZERO, lambda: mutant("hamiltonian", ("state.log_mass[:n] + MASS_SPREAD * rng.standard_normal(n)", "start.log_mass"))),
     "resampling with twice the precision": (resampling, ZERO, lambda: mutant("ancestral", ("log_weight[t] -= 0.5 *", "log_weight[t] -= 1.0 *"))),
     "resampling that weighs missing entries": (resampling, MIXED, lambda: mutant("ancestral", ("            if seen:", "            if i < n_observed:"))),
+    "stretches without their Jacobian": (joint_moves, ZERO, lambda: mutant("joint", ("log_ratio -= 0.5 * n_points * change", "log_ratio -= 0.0"))),
+    "stretches without the Jacobian of log ρ": (joint_moves, ZERO, lambda: mutant("joint", ("log_ratio = change + log_rho_prior", "log_ratio = log_rho_prior"))),
+    "joint moves without the prior of ρ": (joint_moves, ZERO, lambda: mutant("joint", (" + log_rho_prior(state.rho[k]) - log_rho_prior(old_rho)", ""))),
+    "joint moves without the prior of weights": (joint_moves, FREED, lambda: mutant("joint", ("log_ratio = -change * (weights[which] + 0.5 * change)", "log_ratio = 0.0"))),
+    "joint moves that forget the children": (many_joint_moves, ZERO, lambda: mutant("joint", ("< log_ratio + after - before", "< log_ratio"))),
     "hyperparameters that count observed nodes as hidden": (hyperparameters, ZERO, lambda: mutant("hyper", ("shape = hyperprior[GAMMA, 0] + n_active - state.size[N_OBSERVED]", "shape = hyperprior[GAMMA, 0] + n_active"))),
     "weighted edges without their likelihood": (weighted_edges, ZERO, lambda: mutant("paper", ("odds = proposal.log_ratio + change", "odds = proposal.log_ratio"))),
     "weighted births whose deaths forget the likelihood": (weighted_births_and_deaths, ZERO, lambda: mutant("paper", ("proposal.log_ratio + change:", "proposal.log_ratio + (change if birth else 0.0):"))),
@@ -184,7 +201,7 @@ MORE = {
 
 def p_values_of_an_error(name):
     move, case, module = (WRONG | MORE)[name]
-    size = 4_000 if move is long_trajectories else 2_000  # its error is small
+    size = {long_trajectories: 4_000, joint_moves: 4_000, many_joint_moves: 10_000}.get(move, 2_000)  # for small errors
     wrong = module()
 
     def thrice(rng, state):

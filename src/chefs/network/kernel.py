@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from chefs._core.network import NetworkState
 
 HYPER = "hyperparameters"
-MOVES = ("edge", "birth", "weighted birth", "order", "precision", "resample", "hamiltonian", HYPER)
+MOVES = ("edge", "birth", "weighted birth", "order", "precision", "resample", "joint", "hamiltonian", HYPER)
 # For ablations. Without hyperparameters it would be another posterior: they would stay where they start.
 ALL_BUT = {name: tuple(other for other in MOVES if other != name) for name in MOVES if name != HYPER}
 PAPER = ("weighted edge", "weighted birth", "uniform order", "precision", "activation", HYPER)
@@ -56,6 +56,7 @@ class NetworkKernel:
     - "weighted birth": such births and deaths with activations from the prior, given weights that are drawn first;
     - "order", "precision": from their conditionals;
     - "resample": all hidden activations of a point against new ancestries;
+    - "joint": all activations of a unit together with its precision, its bias or a weight;
     - "hamiltonian": trajectories over all hidden activations and precisions;
     - "hyperparameters": those that have a hyperprior, given the graph.
 
@@ -217,7 +218,7 @@ class NetworkKernel:
 
     def _block(self, name: str, rng: np.random.Generator, state: NetworkChain) -> tuple[NetworkChain, int, int]:
         """The moves of one kind: the state, how many were tried, how many accepted."""
-        from chefs._core import ancestral, learn, paper
+        from chefs._core import ancestral, joint, learn, paper
         from chefs._core.hyper import update_hyper
         from chefs._core.network import draw_precisions, gram_of
 
@@ -244,6 +245,8 @@ class NetworkKernel:
             case "resample":
                 tried, changed = ancestral.resample_points(rng, network, gram_of(network), self.n_candidates)
                 return state, tried, changed
+            case "joint":
+                return state, *joint.joint_moves(rng, network)
             case "hamiltonian":
                 return self._trajectories(rng, state)
             case "hyperparameters":
