@@ -27,6 +27,8 @@ def mutant(name, *changes, compiled=True, **others):
     module.__dict__["jit"] = njit(nogil=True) if compiled else lambda function: function
     module.__dict__["jit_loops"] = njit(nogil=True, error_model="numpy") if compiled else lambda function: function
     exec(compile(line.sub("", source), f"mutant of {name}", "exec"), module.__dict__)
+    # One class for both, or what is taken from the library would not take what the mutant makes.
+    module.__dict__.update({name: value for name, value in vars(original).items() if isinstance(value, type)})
     module.__dict__.update(others)  # kernels are compiled when they are first called: nothing is bound yet
     _keep_what_is_the_same(module, original, {key for key in others if others[key] is not vars(original).get(key)})
     return module

@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import expit
 
 from chefs import ChefsProcess
-from chefs._core import hamiltonian
+from chefs._core import hamiltonian, joint
 from chefs._core.network import (
     NEWBORN_LOG_MASS,
     NEWBORN_SPREAD,
@@ -28,6 +28,7 @@ from tests.laws.test_network import (
     edges,
     hyperparameters,
     invariance,
+    joint_moves,
     orders,
     precisions,
     uniform_orders,
@@ -95,7 +96,7 @@ DEAF = [move for move in MOVES if move not in (orders, uniform_orders, hyperpara
 @pytest.mark.parametrize("move", DEAF, ids=lambda move: move.__name__)
 def test_a_move_that_ignores_the_power_is_caught(move):
     def deaf(rng, state):
-        for _ in range(3):
+        for _ in range(10 if move is joint_moves else 3):  # each changes little
             state = move(rng, state._replace(power=1.0))
         return state._replace(power=0.0)
 
@@ -111,6 +112,25 @@ def test_a_move_that_tempers_missing_entries_is_caught(move):
         return state._replace(missing=missing)
 
     check_caught(invariance(greedy, MIXED, seed=83, size=8_000, draw=tempered(0.0)))
+
+
+@pytest.mark.parametrize("power", [1.0, 0.4, 0.0])
+def test_an_updated_gram_is_that_of_the_state(power):
+    """Also where entries are missing, which count in full; and it changes where the unit does."""
+    rng, checked = np.random.default_rng(86), 0
+    while checked < 20:
+        state = tempered(3.0)(rng, [0.0, 0.3, 0.0], 0.3).state._replace(power=power)
+        n, u, before = int(state.graph.size[N_ACTIVE]), outputs(state), gram_of(state)
+        if n < 5:
+            continue
+        k = int(rng.integers(3, n))
+        state.a[k] = rng.normal(size=N_POINTS)
+        after = joint.update_gram(state, before, u, k)
+        assert not np.allclose(after.uu, before.uu)
+        assert np.array_equal(u, outputs(state))
+        for ours, whole in zip(after, gram_of(state), strict=True):
+            np.testing.assert_allclose(ours, whole, rtol=1e-12, atol=1e-12)
+        checked += 1
 
 
 def test_marginal_likelihood_at_a_power_is_that_of_the_gaussian_it_is():

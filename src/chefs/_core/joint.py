@@ -1,10 +1,12 @@
 """Joint moves of a hidden unit: all its activations together with its precision, its bias or a weight.
 
-A switch that is to become sharper, or a unit that is to follow its parents more closely, must change its activations at
-all points and its precision at once. Trajectories and conditionals change the one given the other, by little.
+Not in the paper. A switch that is to become sharper, or a unit that is to follow its parents more closely, must change
+its activations at all points and its precision at once. Trajectories and conditionals change the one given the other,
+by little.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,10 +15,12 @@ from chefs._core.network import (
     LEAST_RHO,
     MOST_RHO,
     Gram,
+    cholesky_solve,
     draw_weights,
     log_marginal,
     log_rho_prior,
     outputs,
+    regression_of,
     rows_of_parents,
     sigmoid_into,
     weighted_gram,
@@ -24,24 +28,102 @@ from chefs._core.network import (
 from chefs._core.state import N_ACTIVE, N_OBSERVED
 
 LEAST_SIZE, MOST_SIZE = 0.003, 2.0  # standard deviation of a change: drawn between these, evenly in its logarithm
-STRETCH, NOISE, WEIGHT, N_KINDS = 0, 1, 2, 3
+
+
+class Around(NamedTuple):
+    """What a change of one unit is judged by: the Gram matrices, and log p of its children."""
+
+    gram: Gram
+    children: float
 
 
 @jit
-def gram_after(state, gram, u, k):
-    """The Gram matrices once node k has other activations; its row of the outputs u is brought up to date."""
-    sigmoid_into(state.a[k], u[k + 1])
-    if state.power != 1.0:
-        return weighted_gram(state, u)
-    n = state.graph.size[N_ACTIVE]
-    uu, ua, aa = gram.uu.copy(), gram.ua.copy(), gram.aa.copy()
-    products = np.dot(u, u[k + 1])
-    uu[0, k + 1] = products
-    uu[0, :, k + 1] = products
-    ua[k + 1] = np.dot(state.a[:n], u[k + 1])
-    ua[:, k] = np.dot(u, state.a[k])
-    aa[k] = np.dot(state.a[k], state.a[k])
-    return Gram(uu, ua, aa, gram.n_points, gram.which)
+def joint_moves(rng, state):
+    """For each hidden unit: a stretch of its activations, a stretch of its noise, another bias or weight."""
+    graph = state.graph
+    n, n_observed, n_accepted = graph.size[N_ACTIVE], graph.size[N_OBSERVED], 0
+    u = outputs(state)
+    gram = weighted_gram(state, u)
+    for k in range(n_observed, n):
+        rows = rows_of_parents(graph, k)
+        around, stretched = try_stretch(rng, state, Around(gram, log_children(state, gram, k)), u, k, rows)
+        weights = draw_weights(rng, around.gram, k, rows, state.rho[k])
+        around, louder = try_noise(rng, state, around, u, k, rows, weights)
+        around, moved = try_weight(rng, state, around, u, k, rows, weights)
+        gram = around.gram
+        n_accepted += int(stretched) + int(louder) + int(moved)
+    return 3 * (n - n_observed), n_accepted
+
+
+@jit
+def try_stretch(rng, state, around, u, k, rows):
+    """All activations of a unit larger or smaller, a' = a √(ρ/ρ'), weights integrated out.
+
+    Ratio: that of `settle` × (ρ/ρ')^(N/2) p(a' | parents, ρ') / p(a | parents, ρ).
+    """
+    old, rho, change = state.a[k].copy(), state.rho[k], change_of(rng)
+    state.a[k] *= math.exp(-0.5 * change)
+    state.rho[k] *= math.exp(change)
+    log_ratio = log_fit(around.gram, k, rows, rho, state.rho[k]) - log_fit(around.gram, k, rows, rho, rho)
+    return settle(rng, state, around, u, k, old, rho, log_ratio)
+
+
+@jit
+def try_noise(rng, state, around, u, k, rows, weights):
+    """Larger or smaller noise given b and W, a' = b + Σ W u + (a − b − Σ W u) √(ρ/ρ'). Ratio: that of `settle`.
+
+    The noise has the same density in its standard deviations, and the Jacobian makes up for the rest. What is kept is
+    the law of (a, ρ, b, W), so b and W, drawn given all else, still are afterwards.
+    """
+    old, rho, change, mean = state.a[k].copy(), state.rho[k], change_of(rng), mean_of(u, rows, weights)
+    state.a[k] = mean + math.exp(-0.5 * change) * (old - mean)
+    state.rho[k] *= math.exp(change)
+    return settle(rng, state, around, u, k, old, rho, 0.0)
+
+
+@jit
+def try_weight(rng, state, around, u, k, rows, weights):
+    """Another bias, or another weight of one parent, with the noise held: a' = a + (W' − W) u.
+
+    Ratio: that of `settle` × p(W') / p(W). Weights are forgotten after it.
+    """
+    old, change, which = state.a[k].copy(), change_of(rng), int(rng.random() * rows.size)
+    state.a[k] += change * u[rows[which]]
+    return settle(rng, state, around, u, k, old, state.rho[k], -change * (weights[which] + 0.5 * change))
+
+
+@jit
+def settle(rng, state, around, u, k, old, old_rho, log_ratio):
+    """Keep the new activations and precision of unit k, or put the old ones back; what is around it then, and which.
+
+    Ratio: exp(log_ratio) × p(ρ') ρ' / (p(ρ) ρ) × Π_c p(a_c | a') / p(a_c | a), the weights of the children c integrated
+    out; the second factor is that of a symmetric change of log ρ.
+    """
+    rho = state.rho[k]
+    if LEAST_RHO <= rho <= MOST_RHO:
+        gram = update_gram(state, around.gram, u, k)
+        children = log_children(state, gram, k)
+        log_ratio += log_rho_prior(rho) + math.log(rho) - log_rho_prior(old_rho) - math.log(old_rho)
+        if math.log(1.0 - rng.random()) < log_ratio + children - around.children:
+            return Around(gram, children), True
+    state.a[k] = old
+    state.rho[k] = old_rho
+    sigmoid_into(old, u[k + 1])
+    return around, False
+
+
+@jit
+def change_of(rng):
+    """A symmetric change, of any size between the least and the most."""
+    return LEAST_SIZE * (MOST_SIZE / LEAST_SIZE) ** rng.random() * rng.standard_normal()
+
+
+@jit
+def log_fit(gram, k, rows, rho, stretched):
+    """Log p(s a_k | parents, ρ') + N log s with s = √(ρ/ρ') and ρ' `stretched`, up to what does not depend on it."""
+    m, c = regression_of(gram, k, rows, stretched)
+    log_det = cholesky_solve(m, c)
+    return 0.5 * rho * stretched * np.dot(c, c) - 0.5 * log_det
 
 
 @jit
@@ -64,52 +146,30 @@ def mean_of(u, rows, weights):
 
 
 @jit
-def joint_moves(rng, state):
-    """For each hidden unit k: its activations stretched, its noise stretched, and another bias or weight.
+def update_gram(state, gram, u, k):
+    """Bring row k + 1 of the outputs u up to date with hidden unit k; returns the Gram matrices as they then are."""
+    n, n_observed, power = state.graph.size[N_ACTIVE], state.graph.size[N_OBSERVED], state.power
+    sigmoid_into(state.a[k], u[k + 1])
+    uu, ua, aa = gram.uu.copy(), gram.ua.copy(), gram.aa.copy()
+    products = np.dot(u, u[k + 1])
+    ua[k + 1] = np.dot(state.a[:n], u[k + 1])
+    ua[:, k] = np.dot(u, state.a[k])
+    aa[k] = np.dot(state.a[k], state.a[k])
+    set_row(uu[0], k + 1, products)
+    if power != 1.0:
+        set_row(uu[1], k + 1, power * products)
+        for i in range(n_observed):
+            ua[k + 1, i] *= power
+            if gram.which[i] > 1:  # entries that are missing count in full
+                gaps = np.flatnonzero(state.missing[i])
+                of_gaps = u[k + 1][gaps]
+                set_row(uu[gram.which[i]], k + 1, power * products + (1.0 - power) * np.dot(u[:, gaps], of_gaps))
+                ua[k + 1, i] += (1.0 - power) * np.dot(state.a[i][gaps], of_gaps)
+    return Gram(uu, ua, aa, gram.n_points, gram.which)
 
-    Log ρ changes by a symmetric draw. A stretch of everything has a' = a √(ρ/ρ'), and the ratio
-    p(a' | parents, ρ') / p(a | parents, ρ) × (ρ/ρ')^(N/2) with weights integrated out. For the others b and W are drawn
-    given everything else, and forgotten afterwards; the noise stays and the activations follow,
-    a' = b' + Σ W' u + (a − b − Σ W u) √(ρ/ρ'): the density of the noise is the same, so there is p(b', W') / p(b, W)
-    instead. All have Π_c p(a_c | a') / p(a_c | a) over the children, with their weights integrated out, and
-    p(ρ') ρ' / (p(ρ) ρ).
-    """
-    graph = state.graph
-    n, n_observed, n_points = graph.size[N_ACTIVE], graph.size[N_OBSERVED], state.a.shape[1]
-    u = outputs(state)
-    gram = weighted_gram(state, u)
-    n_accepted = 0
-    for k in range(n_observed, n):
-        rows, weights = rows_of_parents(graph, k), np.zeros(0)
-        before = log_children(state, gram, k)
-        for kind in range(N_KINDS):
-            if kind == NOISE:
-                weights = draw_weights(rng, gram, k, rows, state.rho[k])
-            size = LEAST_SIZE * (MOST_SIZE / LEAST_SIZE) ** rng.random()
-            change, which = size * rng.standard_normal(), rng.integers(0, rows.size)
-            old, old_rho = state.a[k].copy(), state.rho[k]
-            if kind == WEIGHT:
-                state.a[k] += change * u[rows[which]]
-                log_ratio = -change * (weights[which] + 0.5 * change)
-            else:
-                mean = mean_of(u, rows, weights) if kind == NOISE else np.zeros(n_points)
-                state.a[k] = mean + math.exp(-0.5 * change) * (old - mean)
-                state.rho[k] *= math.exp(change)
-                log_ratio = change + log_rho_prior(state.rho[k]) - log_rho_prior(old_rho)
-            accepted = False
-            if LEAST_RHO <= state.rho[k] <= MOST_RHO:
-                moved = gram_after(state, gram, u, k)
-                after = log_children(state, moved, k)
-                if kind == STRETCH:
-                    log_ratio += log_marginal(moved, k, rows, state.rho[k]) - log_marginal(gram, k, rows, old_rho)
-                    log_ratio -= 0.5 * n_points * change
-                accepted = math.log(1.0 - rng.random()) < log_ratio + after - before
-            if accepted:
-                gram, before = moved, after
-                if kind == WEIGHT:
-                    weights[which] += change
-                n_accepted += 1
-            else:
-                state.a[k], state.rho[k] = old, old_rho
-                sigmoid_into(old, u[k + 1])
-    return N_KINDS * (n - n_observed), n_accepted
+
+@jit
+def set_row(matrix, row, values):
+    """Change a row and the column of the same number."""
+    matrix[row] = values
+    matrix[:, row] = values
