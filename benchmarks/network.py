@@ -24,7 +24,7 @@ SEED = 0
 N_OBSERVED, N_HIDDEN, N_EDGES, N_POINTS = 8, 8, 30, 2000
 N_CANDIDATES, N_TRAJECTORIES, N_LEAPFROGS, STEP_SIZE = 5, 2, 10, 0.1
 POINTS, EDGES = (2_000, 20_000, 200_000), (15, 30, 60)
-STILL = tuple(name for name in MOVES if name not in ("birth", "weighted birth", "order", "joint", HYPER))
+STILL = tuple(name for name in MOVES if name not in ("birth", "weighted birth", "order", HYPER))
 MASS_SPREAD = 0.3
 
 
@@ -268,8 +268,7 @@ def sweeps():
         f"{N_POINTS} points, {N_OBSERVED} observed nodes at order 0, {N_HIDDEN} hidden units, {N_EDGES} edges; "
         f"{N_CANDIDATES} candidates, {N_TRAJECTORIES} trajectories of {N_LEAPFROGS} leapfrog steps. One core, one "
         "thread of BLAS; best of 15. The twin is NumPy, vectorised over points and candidates, with dense products in "
-        "its gradient. The sweep is these four blocks, without births, orders and joint moves; those are in the sweeps "
-        "under Mixing."
+        "its gradient. The sweep is these four blocks, without births and orders; those are in the sweeps under Mixing."
     )
     return "Sweeps a second", sentence, ["", "ms", "ms, NumPy", "a second", "ratio to NumPy"], rows
 

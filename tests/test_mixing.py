@@ -31,6 +31,13 @@ def test_only_toys_have_fresh_test_sets():
     assert line.split("|")[8].strip() == "-"
 
 
+def test_stray_points_are_those_where_the_law_has_none():
+    """One fresh point in a thousand; a point in the middle of the Ring is one of them."""
+    fresh = np.concatenate([datasets.load("ring", 700 + s).train for s in range(10)])
+    assert mixing.stray("ring", fresh) == pytest.approx(0.001, abs=0.0009)
+    assert mixing.stray("ring", np.concatenate([fresh[:900], np.full((100, 2), 0.5)])) == pytest.approx(0.1, abs=0.005)
+
+
 def test_arms_of_the_pinwheel():
     """Equal masses; turned by half the angle between two arms, or drawn evenly, points lie between them."""
     points = datasets.load("pinwheel", 0).train

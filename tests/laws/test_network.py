@@ -12,7 +12,7 @@ from chefs._core import ancestral, births, hamiltonian, hyper, joint, learn, net
 from chefs._core.network import NEWBORN_LOG_MASS, NEWBORN_SPREAD, NetworkState, gram_of, log_marginal, rows_of_parents
 from chefs._core.state import N_ACTIVE
 from chefs.network.kernel import MOVES as OURS
-from chefs.network.kernel import NetworkKernel
+from chefs.network.kernel import WITH_JOINT, NetworkKernel
 from chefs.network.start import GradientStart, Start
 from tests.laws.graphs import state_of
 from tests.laws.joint import CASES, LIGHT, N_POINTS, forward, summary, twice
@@ -106,7 +106,7 @@ def test_each_move_keeps_the_joint_law(move, case):
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("preset", [OURS, "paper"], ids=["ours", "paper"])
+@pytest.mark.parametrize("preset", [WITH_JOINT, "paper"], ids=["ours", "paper"])
 def test_all_moves_together_keep_the_joint_law(preset, case):
     check(invariance(twice(ChefsProcess(), case, preset), case, seed=61))
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import joblib
 import numpy as np
-from scipy import special
+from scipy import spatial, special
 
 from chefs import ChefsProcess, datasets, metrics
 from chefs._files import write_whole
@@ -26,11 +26,12 @@ from chefs.dag import BoolArray, FloatArray
 from chefs.draws import Draw
 from chefs.experiments import baselines, rendered
 from chefs.network.estimator import have_compiled
-from chefs.network.kernel import ALL_BUT, NetworkKernel
+from chefs.network.kernel import ALL_BUT, WITH_JOINT, NetworkKernel
 from chefs.network.start import GradientStart
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "ours": {"start": GradientStart()},
+    "with joint": {"start": GradientStart(), "moves": WITH_JOINT},
     "paper": {"moves": "paper"},
     "empty": {},
     "paper from our start": {"moves": "paper", "start": GradientStart()},
@@ -41,6 +42,7 @@ MARKS = (0.25, 0.5, 0.75, 1.0)  # shares of the time at which the distance is me
 N_SETS = 10  # of fantasies, each as large as the test set
 N_FRESH = 40  # test sets of a toy's law, beside the one of the split
 FRESH = 10**6  # seeds from here on are those of fresh test sets, and of no fit
+STRAY = (5 * 10**6, 6 * 10**6)  # seeds of a law's points, and of fresh ones, for the share of stray fantasies
 N_WALKS, N_SCORED = 2000, 500  # for the held-out log-likelihood of a draw
 
 
@@ -97,7 +99,7 @@ def fit(name: str, variant: str, seed: int, n_chains: int, seconds: float, n_job
         by_mark.append(distances(rng, table, sets) if sets else math.nan)  # no chain had a network yet
         n_fresh = N_FRESH if mark == len(MARKS) - 1 else N_FRESH // 4  # for the curve, fewer will do
         fresh_by_mark.append(from_fresh(table, seed, sets, n_fresh) if sets else math.nan)
-    at_end = table.mean + table.sd * np.concatenate([run["points"][-1] for run in runs])
+    ends = [table.mean + table.sd * run["points"][-1] for run in runs]
     return {
         "data": name,
         "variant": variant,
@@ -108,7 +110,8 @@ def fit(name: str, variant: str, seed: int, n_chains: int, seconds: float, n_job
         "baseline": baseline,
         "ratio": [d / baseline for d in by_mark],
         **without_luck(table, fresh_by_mark),
-        **({"arms": arms(at_end)} if name == "pinwheel" else {}),
+        **({"arms": arms(np.concatenate(ends))} if name == "pinwheel" else {}),
+        **({"stray": [stray(name, points) for points in ends]} if name in datasets.TOYS else {}),
         "runs": [{key: value for key, value in run.items() if key != "points"} for run in runs],
     }
 
@@ -172,6 +175,13 @@ def arms(points: FloatArray) -> list[float]:
     turn = (np.arctan2(x[:, 1], x[:, 0]) - 0.25 * np.exp(np.hypot(x[:, 0], x[:, 1]))) * 5 / (2 * np.pi)
     off = np.abs(turn - np.round(turn)) > 0.35
     return [*(np.bincount(np.round(turn).astype(int) % 5, minlength=5) / len(x)).tolist(), float(off.mean())]
+
+
+def stray(name: str, points: FloatArray) -> float:
+    """Share of points that are farther from 40 000 points of a toy's law than one fresh point in a thousand is."""
+    law, fresh = (np.concatenate([datasets.load(name, first + s).train for s in range(20)]) for first in STRAY)
+    tree = spatial.KDTree(law)
+    return float((tree.query(points)[0] > np.quantile(tree.query(fresh)[0], 0.999)).mean())
 
 
 def held_out(rng: np.random.Generator, draw: Draw, test: FloatArray) -> float:

@@ -20,12 +20,13 @@ import numpy as np
 
 from chefs import ChefsProcess, Dag, Trace, resume, sample
 from chefs._files import write_whole
-from chefs.network.kernel import ALL_BUT, MOVES, NetworkKernel
+from chefs.network.kernel import ALL_BUT, MOVES, WITH_JOINT, NetworkKernel
 from chefs.network.start import Start
 
 TRUTH = "from the truth"  # starts at the true network: what the posterior has there, found or not
 VARIANTS: dict[str, tuple[str, ...]] = {  # moves
     "ours": MOVES,
+    "with joint": WITH_JOINT,
     TRUTH: MOVES,
     **{f"without {name}": moves for name, moves in ALL_BUT.items()},
 }

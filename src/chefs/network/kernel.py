@@ -22,11 +22,17 @@ if TYPE_CHECKING:
     from chefs._core.network import NetworkState
 
 HYPER = "hyperparameters"
-MOVES = ("edge", "birth", "weighted birth", "order", "precision", "resample", "joint", "hamiltonian", HYPER)
+MOVES = ("edge", "birth", "weighted birth", "order", "precision", "resample", "hamiltonian", HYPER)
+WITH_JOINT = (
+    *MOVES,
+    "joint",
+)  # sharper switches for chains that begin with a fit; more units than there are from nothing
 # For ablations. Without hyperparameters it would be another posterior: they would stay where they start.
 ALL_BUT = {name: tuple(other for other in MOVES if other != name) for name in MOVES if name != HYPER}
 PAPER = ("weighted edge", "weighted birth", "uniform order", "precision", "activation", HYPER)
-EVERY_MOVE = tuple(dict.fromkeys((*MOVES[:-1], *PAPER)))  # in the order of a step, which ends with hyperparameters
+EVERY_MOVE = tuple(
+    dict.fromkeys((*MOVES[:-1], "joint", *PAPER))
+)  # in the order of a step, which ends with hyperparameters
 BIRTH_SHARE = 0.01  # of the steps try a birth that fits; more often, units pile up before edges and activations follow
 TARGET_ACCEPTANCE = 0.75
 MASS_RATE = 0.1  # share of the way to the mass that a unit should have, after each trajectory of the warm-up
@@ -56,12 +62,12 @@ class NetworkKernel:
     - "weighted birth": such births and deaths with activations from the prior, given weights that are drawn first;
     - "order", "precision": from their conditionals;
     - "resample": all hidden activations of a point against new ancestries;
-    - "joint": all activations of a unit together with its precision, its bias or a weight;
     - "hamiltonian": trajectories over all hidden activations and precisions;
     - "hyperparameters": those that have a hyperprior, given the graph.
 
-    "weighted edge", "uniform order" and "activation" are, with "weighted birth", "precision" and "hyperparameters",
-    those of the paper.
+    "joint", which must be asked for, changes all activations of a unit together with its precision, its bias or a
+    weight. "weighted edge", "uniform order" and "activation" are, with "weighted birth", "precision" and
+    "hyperparameters", those of the paper.
 
     Args:
         prior: The prior over graphs; its hyperparameters are where the chain starts.
