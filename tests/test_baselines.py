@@ -4,10 +4,16 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from chefs import datasets, metrics
 from chefs.experiments import baselines
 from tests.test_table import result
+
+
+def at_any_width(found):
+    """Distances of 0.1 whatever the noise."""
+    return {name: np.full((2, len(baselines.WIDTHS)), 0.1) for name in found}
 
 
 def test_a_baseline_is_the_distance_of_the_halves_of_its_split():
@@ -22,7 +28,7 @@ def test_distances_are_divided_by_the_mean_of_all_baselines():
     results = [result("ring", "icp", seed, ratio) for seed, ratio in enumerate((1.0, 1.4))]
     results += [result("iris", "icp", 0, 1.5), result("ring", "mixture", 0, 1.6)]
     found = {"ring": np.array([0.05, 0.15, 0.16]), "iris": np.array([0.1, 0.1])}
-    text = baselines.page(results, found)
+    text = baselines.page(results, found, at_any_width(found))
     assert "| mean of all | 0.1200 ± 0.0351 | 0.1000 ± 0.0000 |" in text
     assert "| mean of the table's | 0.1000 | 0.1000 |" in text
     assert "| ICP | 1.00 | 1.50 |" in text  # (0.1 + 0.14) / 2 / 0.12
@@ -69,6 +75,34 @@ def test_other_wines_are_none_of_the_test_half(monkeypatch):
 def test_the_page_says_what_other_wines_reach(ratio, verdict):
     results = [result("wine", "icp", 0, 1.2)]
     found, noise = {"wine": np.array([0.1, 0.1])}, np.array([[-0.001, -0.001], [0.001, 0.001]])
-    text = baselines.page(results, found, 0.1 * (ratio + noise))
+    text = baselines.page(results, found, at_any_width(found), 0.1 * (ratio + noise))
     assert f"**{ratio:.3f}** (standard error 0.001)" in text and verdict in text
-    assert "other wines" not in baselines.page(results, found)
+    assert "other wines" not in baselines.page(results, found, at_any_width(found))
+
+
+def test_noise_leaves_mean_and_covariance_as_they_are():
+    rng = np.random.default_rng(1)
+    points = rng.exponential(size=(300, 2)) @ [[1.0, 0.9], [0.0, 0.2]]
+    for width in (0.0, 0.5, 3.0):
+        drawn = baselines.smoothed(rng, points, width, 50_000)
+        assert np.allclose(drawn.mean(axis=0), points.mean(axis=0), atol=0.03)
+        assert np.allclose(np.cov(drawn.T), np.cov(points.T, bias=True), rtol=0.05)
+    without = baselines.smoothed(rng, points, 0.0, 50)
+    assert np.allclose(np.abs(without[:, None] - points).sum(axis=2).min(axis=1), 0.0)  # each is one of the points
+    skewness = [stats.skew(baselines.smoothed(rng, points, width, 50_000)[:, 0]) for width in (0.0, 3.0)]
+    assert skewness[0] > 1.5 and abs(skewness[1]) < 0.1  # much noise makes a Gaussian of them
+
+
+def test_the_page_says_where_memory_with_noise_is_above_the_paper():
+    results, found = [result("cloud", "icp", 0, 1.2), result("ring", "icp", 0, 1.2)], {}
+    found = {"cloud": np.array([0.1, 0.1]), "ring": np.array([0.1, 0.1])}
+    widths = 0.1 * np.array([1.3, 1.2, 1.25, 1.3, 1.4, 1.5])
+    text = baselines.page(results, found, {name: np.stack([widths - 0.001, widths + 0.001]) for name in found})
+    assert "| 0.05 | 1.200 ± 0.010 | 1.200 ± 0.010 |" in text
+    assert "is above the paper's on cloud (1.20, paper 1.15)." in text
+
+
+def test_much_noise_is_far_from_the_test_half():
+    distances = baselines.from_smoothed("pinwheel", 3)
+    assert len(distances) == len(baselines.WIDTHS) and distances[-1] > 2 * distances[0]
+    assert 0.5 < distances[0] / baselines.over_splits("pinwheel", 3).mean() < 2

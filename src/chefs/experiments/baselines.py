@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, cast
 
 import joblib
 import numpy as np
@@ -34,7 +35,8 @@ from chefs.experiments.table_values import (
 
 FIRST = 2 * 10**6  # seeds from here on, which are those of no fit
 N_SPLITS = 400
-N_WINES = 40  # splits of Wine whose test halves are compared with other wines
+N_COMPARED = 40  # splits whose test halves are compared with other wines, or with training points that have noise
+WIDTHS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.45)  # of that noise, in standard deviations of the training half
 
 
 @lru_cache
@@ -64,6 +66,21 @@ def from_other_wines(seed: int) -> tuple[float, float]:
     return first, second
 
 
+def smoothed(rng: np.random.Generator, points: FloatArray, width: float, n: int) -> FloatArray:
+    """Points drawn again with normal noise, all of it shrunk so that mean and covariance stay what they are."""
+    mean, centred = points.mean(axis=0), points - points.mean(axis=0)
+    noise = rng.standard_normal((n, len(points))) @ centred / len(points) ** 0.5  # with the covariance of the points
+    return mean + (rng.choice(centred, n) + width * noise) / (1 + width**2) ** 0.5
+
+
+def from_smoothed(name: str, seed: int) -> FloatArray:
+    """Distances of the test half from training points with noise of every width."""
+    data, rng = table.load(name, seed), np.random.default_rng([seed, 61])
+    z, unit = data.standardised()[0], data.to_unit(data.test)
+    sets = [data.to_unit(data.mean + data.sd * smoothed(rng, z, width, len(unit))) for width in WIDTHS]
+    return np.array([metrics.hellinger(some, unit, n_resplits=0, rng=rng).distance for some in sets])
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Measure the baselines and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -78,16 +95,21 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"{given.table} has no results: make some with chefs reproduce table --out {given.table}")
     work = joblib.Parallel(n_jobs=given.jobs)(joblib.delayed(over_splits)(name, given.splits) for name in names)
     found = dict(zip(names, map(np.asarray, work), strict=True))
-    n_wines = min(N_WINES, given.splits) if "wine" in names else 0
-    each = joblib.Parallel(n_jobs=given.jobs)(joblib.delayed(from_other_wines)(FIRST + s) for s in range(n_wines))
-    wines = np.array(each) if n_wines else None
-    write_whole(given.out, page(results, found, wines))
+    seeds = range(FIRST, FIRST + min(N_COMPARED, given.splits))
+    asked = [(from_smoothed, name, seed) for name in names for seed in seeds]
+    asked += [(from_other_wines, seed) for seed in seeds if "wine" in names]
+    each = cast(list[Any], joblib.Parallel(n_jobs=given.jobs)(joblib.delayed(of)(*what) for of, *what in asked))
+    noisy = {name: np.array(each[i * len(seeds) : (i + 1) * len(seeds)]) for i, name in enumerate(names)}
+    wines = np.array(each[len(names) * len(seeds) :]) if "wine" in names else None
+    write_whole(given.out, page(results, found, noisy, wines))
 
 
-def page(results: Results, found: dict[str, FloatArray], wines: FloatArray | None = None) -> str:
+def page(
+    results: Results, found: dict[str, FloatArray], noisy: dict[str, FloatArray], wines: FloatArray | None = None
+) -> str:
     """Baselines over many splits beside those of the table, and the table's distances as ratios to their means.
 
-    `wines` (splits, 2) are distances as `from_other_wines` gives them.
+    `noisy` (splits, widths) and `wines` (splits, 2) are distances as `from_smoothed` and `from_other_wines` give them.
     """
     expected = {name: float(each.mean()) for name, each in found.items()}
     rows = [
@@ -106,7 +128,22 @@ def page(results: Results, found: dict[str, FloatArray], wines: FloatArray | Non
     text = PAGE.format(
         splits=n_splits, baselines=grid(head, rows), ratios=grid(head, ratios), against=against(ours.get("icp", {}))
     )
+    text += of_smoothed({name: each / expected[name] for name, each in noisy.items()})
     return text if wines is None else text + of_wines(wines / expected["wine"])
+
+
+def of_smoothed(ratios: dict[str, FloatArray]) -> str:
+    """What training points with noise reach, as a section of the page."""
+    means = {name: each.mean(axis=0) for name, each in ratios.items()}
+    errors = {name: each.std(axis=0, ddof=1) / len(each) ** 0.5 for name, each in ratios.items()}
+    rows = [[f"{w:g}", *(f"{means[n][i]:.3f} ± {errors[n][i]:.3f}" for n in ratios)] for i, w in enumerate(WIDTHS)]
+    least = {name: each.min() for name, each in means.items() if name in printed()}
+    above = [f"{title_of(n)} ({r:.2f}, paper {printed()[n]:.2f})" for n, r in least.items() if r >= printed()[n]]
+    return SMOOTHED.format(
+        splits=len(next(iter(ratios.values()))),
+        grid=grid(["width", *map(title_of, ratios)], rows),
+        verdict=f"above the paper's on {', '.join(above)}" if above else "below the paper's on all of these",
+    )
 
 
 def of_wines(ratios: FloatArray) -> str:
@@ -153,6 +190,17 @@ The table's distances, in the mean over its splits, as ratios to the mean of all
 {against} The paper's ratios are to its own baselines. Neither way is free of luck: distances keep that of the
 table's few splits, whose test halves may be far from their training halves or near; the ratio to the split's own
 baseline may take part of that out, and brings in the noise of one more sample.
+"""
+
+SMOOTHED = """
+## What the training half with a little noise reaches
+
+A model that knew the training half by heart and smoothed it a little: its points drawn again, with normal noise of
+their covariance, and shrunk so that this covariance stays. Ratios to the mean baseline above (± standard error) over
+{splits} splits, by the width of the noise in standard deviations; 0 is the training points drawn again.
+
+{grid}
+The smallest ratio of a column, chosen by test halves as no model could, is {verdict}.
 """
 
 WINES = """
