@@ -99,7 +99,7 @@ def test_the_page_says_where_memory_with_noise_is_above_the_paper():
     widths = 0.1 * np.array([1.3, 1.2, 1.25, 1.3, 1.4, 1.5])
     text = baselines.page(results, found, {name: np.stack([widths - 0.001, widths + 0.001]) for name in found})
     assert "| 0.05 | 1.200 ± 0.010 | 1.200 ± 0.010 |" in text
-    assert "is above the paper's on cloud (1.20, paper 1.15)." in text
+    assert "is above the paper's on cloud (1.20 ± 0.01, paper 1.15)." in text
 
 
 def test_much_noise_is_far_from_the_test_half():

@@ -137,8 +137,12 @@ def of_smoothed(ratios: dict[str, FloatArray]) -> str:
     means = {name: each.mean(axis=0) for name, each in ratios.items()}
     errors = {name: each.std(axis=0, ddof=1) / len(each) ** 0.5 for name, each in ratios.items()}
     rows = [[f"{w:g}", *(f"{means[n][i]:.3f} ± {errors[n][i]:.3f}" for n in ratios)] for i, w in enumerate(WIDTHS)]
-    least = {name: each.min() for name, each in means.items() if name in printed()}
-    above = [f"{title_of(n)} ({r:.2f}, paper {printed()[n]:.2f})" for n, r in least.items() if r >= printed()[n]]
+    least = {name: int(each.argmin()) for name, each in means.items() if name in printed()}
+    above = [
+        f"{title_of(n)} ({means[n][i]:.2f} ± {errors[n][i]:.2f}, paper {printed()[n]:.2f})"
+        for n, i in least.items()
+        if means[n][i] >= printed()[n]
+    ]
     return SMOOTHED.format(
         splits=len(next(iter(ratios.values()))),
         grid=grid(["width", *map(title_of, ratios)], rows),
