@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.spatial import cKDTree
 
 from chefs import datasets, metrics
 from chefs.experiments import baselines
@@ -94,15 +95,42 @@ def test_noise_leaves_mean_and_covariance_as_they_are():
 
 
 def test_the_page_says_where_memory_with_noise_is_above_the_paper():
-    results, found = [result("cloud", "icp", 0, 1.2), result("ring", "icp", 0, 1.2)], {}
+    results = [result(name, "icp", 0, 1.2) for name in ("cloud", "ring")]
     found = {"cloud": np.array([0.1, 0.1]), "ring": np.array([0.1, 0.1])}
     widths = 0.1 * np.array([1.3, 1.2, 1.25, 1.3, 1.4, 1.5])
     text = baselines.page(results, found, {name: np.stack([widths - 0.001, widths + 0.001]) for name in found})
     assert "| 0.05 | 1.200 ± 0.010 | 1.200 ± 0.010 |" in text
-    assert "is above the paper's on cloud (1.20 ± 0.01, paper 1.15)." in text
+    assert "is above\nthe paper's on: cloud (1.200 ± 0.010, paper 1.15)." in text
+    text = baselines.page(results, found, {name: np.stack([widths - 0.007, widths + 0.007]) for name in found})
+    assert "paper's on: cloud (1.200 ± 0.070, paper 1.15, not clearly)." in text
+    assert "paper's on: none." in baselines.page(results, found, at_any_width(found))
 
 
-def test_much_noise_is_far_from_the_test_half():
+def test_points_with_noise_are_of_the_training_half_and_far_from_the_test_half(monkeypatch):
+    seen, measure = [], metrics.hellinger
+    monkeypatch.setattr(baselines.metrics, "hellinger", lambda x, y, **kw: seen.append((x, y)) or measure(x, y, **kw))
     distances = baselines.from_smoothed("pinwheel", 3)
+    split = datasets.load("pinwheel", 3)
+    train = split.to_unit(split.train)
+    assert all(np.array_equal(y, split.to_unit(split.test)) for _, y in seen)
+    away = [cKDTree(train).query(x)[0].mean() for x, _ in seen]
+    assert away[0] < 1e-12 and (np.diff(away) > 0).all()  # widths grow
     assert len(distances) == len(baselines.WIDTHS) and distances[-1] > 2 * distances[0]
-    assert 0.5 < distances[0] / baselines.over_splits("pinwheel", 3).mean() < 2
+
+
+def test_every_data_set_has_its_own_row_of_distances(monkeypatch, tmp_path):
+    """Each distance says of which data set and split it is."""
+    numbers = {"iris": 1.0, "geyser": 2.0, "wine": 3.0}
+    monkeypatch.setattr(
+        baselines, "from_smoothed", lambda name, seed: numbers[name] + seed - baselines.FIRST + np.zeros(6)
+    )
+    monkeypatch.setattr(baselines, "from_other_wines", lambda seed: (30.0 + seed - baselines.FIRST, 40.0))
+    monkeypatch.setattr(baselines, "over_splits", lambda name, n: np.ones(n))
+    seen = []
+    monkeypatch.setattr(baselines, "page", lambda *given: seen.append(given) or "")
+    for name in numbers:
+        (tmp_path / f"{name}-icp-0.json").write_text(json.dumps(result(name, "icp", 0, 1.2)))
+    baselines.main(["--table", str(tmp_path), "--out", str(tmp_path / "page.md"), "--splits", "2"])
+    _, _, noisy, wines = seen[0]
+    assert {name: each[:, 0].tolist() for name, each in noisy.items()} == {n: [v, v + 1] for n, v in numbers.items()}
+    assert wines.tolist() == [[30.0, 40.0], [31.0, 40.0]]
