@@ -125,7 +125,7 @@ def test_every_data_set_has_its_own_row_of_distances(monkeypatch, tmp_path):
         baselines, "from_smoothed", lambda name, seed: numbers[name] + seed - baselines.FIRST + np.zeros(6)
     )
     monkeypatch.setattr(baselines, "from_other_wines", lambda seed: (30.0 + seed - baselines.FIRST, 40.0))
-    monkeypatch.setattr(baselines, "over_splits", lambda name, n: np.ones(n))
+    monkeypatch.setattr(baselines, "_of_split", lambda name, seed: 1.0)
     seen = []
     monkeypatch.setattr(baselines, "page", lambda *given: seen.append(given) or "")
     for name in numbers:

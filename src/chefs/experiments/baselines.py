@@ -96,9 +96,9 @@ def main(arguments: list[str] | None = None) -> None:
     names = [name for name in table.DATASETS if any(result["data"] == name for result in results)]
     if not names:
         parser.error(f"{given.table} has no results: make some with chefs reproduce table --out {given.table}")
-    work = joblib.Parallel(n_jobs=given.jobs)(joblib.delayed(over_splits)(name, given.splits) for name in names)
-    found = dict(zip(names, map(np.asarray, work), strict=True))
-    seeds, parallel = range(FIRST, FIRST + min(N_COMPARED, given.splits)), joblib.Parallel(n_jobs=given.jobs)
+    parallel, splits = joblib.Parallel(n_jobs=given.jobs), range(FIRST, FIRST + given.splits)
+    seeds = splits[:N_COMPARED]
+    found = {name: np.array(parallel(joblib.delayed(_of_split)(name, seed) for seed in splits)) for name in names}
     noisy = {name: np.array(parallel(joblib.delayed(from_smoothed)(name, seed) for seed in seeds)) for name in names}
     wines = np.array(parallel(joblib.delayed(from_other_wines)(seed) for seed in seeds)) if "wine" in names else None
     write_whole(given.out, page(results, found, noisy, wines))
