@@ -26,6 +26,7 @@ def mutant(name, *changes, compiled=True, **others):
     module = types.ModuleType(f"mutant_{name}")
     module.__dict__["jit"] = njit(nogil=True) if compiled else lambda function: function
     module.__dict__["jit_loops"] = njit(nogil=True, error_model="numpy") if compiled else lambda function: function
+    module.__dict__["jit_sums"] = njit(nogil=True, error_model="numpy") if compiled else lambda function: function
     exec(compile(line.sub("", source), f"mutant of {name}", "exec"), module.__dict__)
     # One class for both, or what is taken from the library would not take what the mutant makes.
     module.__dict__.update({name: value for name, value in vars(original).items() if isinstance(value, type)})

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chefs._core.jit import jit, jit_loops
+from chefs._core.jit import jit, jit_loops, jit_sums
 from chefs._core.network import (
     LEAST_RHO,
     MOST_RHO,
@@ -18,9 +18,9 @@ from chefs._core.network import (
     weighted_gram,
     weights_of_entries,
 )
+from chefs._core.products import BLOCK, add_product, copy_block, padded, tile_for
 from chefs._core.state import N_ACTIVE, N_OBSERVED
 
-BLOCK = 4096  # points
 MASS_SPREAD = 0.3  # standard deviation of the logarithm of a unit's random mass
 
 
@@ -76,41 +76,50 @@ def fits_of(state, rows_at, gram):
 
 
 @jit
-def counted(state, r, begin):
-    """Residuals (n, B) of the points from `begin` on, each times what its entry counts."""
-    if state.power == 1.0:
-        return r
-    weighted = r.copy()
+def count_entries(state, weighted, begin, size):
+    """Multiply the residuals of a block of points by what their entries count."""
     for i in range(state.graph.size[N_OBSERVED]):
-        weighted[i] *= weights_of_entries(state, i)[begin : begin + r.shape[1]]
-    return weighted
+        weighted[i, :size] *= weights_of_entries(state, i)[begin : begin + size]
 
 
 @jit
-def spread_of(state, sums, u, begin):
-    """Σ_c ρ_c S_c X_c of the points from `begin` on, each times what it counts for c: from the sums of `fits_of`."""
-    if state.power == 1.0:
-        return np.dot(sums[0], u)
-    spread = np.dot(sums[0] + state.power * sums[1:].sum(axis=0), u)
+def sums_for_all(state, sums):
+    """Σ_c ρ_c S_c for a point at which nothing is missing, each as its entry of c counts: from those of `fits_of`."""
+    return sums[0] if state.power == 1.0 else sums[0] + state.power * sums[1:].sum(axis=0)
+
+
+@jit
+def take_missing(state, by_u, sums, u_part, begin, size):
+    """Take from `by_u` what Σ_c ρ_c S_c X_c is larger by where entries are missing, which count in full."""
+    n_rows = sums.shape[1]
     for i in range(state.graph.size[N_OBSERVED]):
-        for t in np.flatnonzero(state.missing[i, begin : begin + u.shape[1]]):
-            spread[:, t] += (1.0 - state.power) * np.dot(sums[2 + i], u[:, t].copy())
-    return spread
+        for t in np.flatnonzero(state.missing[i, begin : begin + size]):
+            by_u[:n_rows, t] -= (1.0 - state.power) * np.dot(sums[2 + i], u_part[:n_rows, t].copy())
 
 
 @jit_loops
-def through_sigmoid(row, by_u, u):
-    """Add ∂/∂u · u (1 − u) to a row of ∂/∂a."""
+def pull_back(row, rho, weighted, by_u, u):
+    """Fill a row of ∂/∂a with −ρ r + ∂/∂u · u (1 − u)."""
     for t in range(row.size):
-        row[t] += by_u[t] * u[t] * (1.0 - u[t])
+        row[t] = by_u[t] * u[t] * (1.0 - u[t]) - rho * weighted[t]
+
+
+@jit_sums
+def inner(x, y):
+    """Σ x y."""
+    total = 0.0
+    for t in range(x.size):
+        total += x[t] * y[t]
+    return total
 
 
 @jit_loops
-def add_all(x, factor, y):
-    """Add factor · y to x, row by row."""
-    for k in range(x.shape[0]):
-        for t in range(x.shape[1]):
-            x[k, t] += factor * y[k, t]
+def add_all(x, factors, y):
+    """Add to every row of x its factor times the row of y."""
+    for k in range(y.shape[0]):
+        factor, to, row = factors[k], x[k], y[k]
+        for t in range(row.size):
+            to[t] += factor * row[t]
 
 
 @jit
@@ -138,27 +147,36 @@ def slope_into(state, outputs, by_a):
         if graph.n_children[k] > 0:
             sigmoid_into(state.a[k], u[rows_at[k]])
     gram = weighted_gram(state, u)
-    weights, pull, sums, by_rho, value = fits_of(state, rows_at, gram)
-    pulls, still = np.ascontiguousarray(pull.T), np.zeros(n, dtype=np.bool_)
+    weights, pull, sums, trace, value = fits_of(state, rows_at, gram)
+    by_rho, still = trace, np.zeros(n, dtype=np.bool_)
     for k in range(n_observed):
         still[k] = not state.missing[k].any()
+        by_a[k] = 0.0
+    less_fit, pulls, less_sums = padded(-weights), padded(pull.T), padded(-sums_for_all(state, sums))
+    r, u_part, by_u = tile_for(n), tile_for(u.shape[0]), tile_for(u.shape[0])
+    weighted = r if state.power == 1.0 else tile_for(n)
     for begin in range(0, n_points, BLOCK):
-        part = slice(begin, min(begin + BLOCK, n_points))
-        a, u_part = state.a[:n, part].copy(), u[:, part].copy()
-        r = a - np.dot(weights, u_part)
-        weighted = counted(state, r, begin)
-        by_u = np.dot(pulls, weighted) - spread_of(state, sums, u_part, begin)
+        size = min(BLOCK, n_points - begin)
+        copy_block(u_part, u, begin, size)
+        copy_block(r, state.a[:n], begin, size)
+        add_product(r, less_fit, u_part, size)
+        if state.power != 1.0:
+            copy_block(weighted, r, 0, size)
+            count_entries(state, weighted, begin, size)
+        by_u[:] = 0.0
+        add_product(by_u, pulls, weighted, size)
+        add_product(by_u, less_sums, u_part, size)
+        if state.power != 1.0:
+            take_missing(state, by_u, sums, u_part, begin, size)
         for k in range(n):
-            by_rho[k] += np.dot(weighted[k], r[k])
-            row = by_a[k, part]
+            by_rho[k] += inner(weighted[k, :size], r[k, :size])
             if still[k]:
-                row[:] = 0.0
                 continue
-            row[:] = -state.rho[k] * weighted[k]
-            if graph.n_children[k] > 0:
-                through_sigmoid(row, by_u[rows_at[k]], u_part[rows_at[k]])
+            at = rows_at[k] if graph.n_children[k] > 0 else 0  # the constant has no slope
+            row = by_a[k, begin : begin + size]
+            pull_back(row, state.rho[k], weighted[k, :size], by_u[at, :size], u_part[at, :size])
             if k < n_observed:
-                row *= state.missing[k, part]
+                row *= state.missing[k, begin : begin + size]
     mass = np.ones(n)
     for k in range(n):
         rho = state.rho[k]
@@ -208,12 +226,12 @@ def hamiltonian_move(rng, state, step_size, n_steps, learn):
     rho_mass = masses_of_log_rho(state)
     p_rho = rng.standard_normal(n) * np.sqrt(rho_mass)
     energy = start.value - kinetic(p_a, p_rho, log_mass, rho_mass)
-    slope = start
-    for _ in range(n_steps):
-        add_all(p_a, 0.5 * step_size, slope.a)
-        p_rho += 0.5 * step_size * slope.log_rho
+    slope, half, whole = start, np.full(n, 0.5 * step_size), np.full(n, step_size)
+    add_all(p_a, half, slope.a)
+    p_rho += 0.5 * step_size * slope.log_rho
+    for step in range(n_steps):
+        add_all(state.a, step_size * np.exp(-log_mass), p_a)
         for k in range(n):
-            state.a[k] += step_size * math.exp(-log_mass[k]) * p_a[k]
             change = step_size * p_rho[k] / rho_mass[k]
             state.rho[k] *= math.exp(change) if abs(change) < 100.0 else 0.0
             if not LEAST_RHO <= state.rho[k] <= MOST_RHO:
@@ -221,8 +239,9 @@ def hamiltonian_move(rng, state, step_size, n_steps, learn):
                 state.rho[:n] = old_rho
                 return 0.0, False
         slope = slope_into(state, outputs, by_a)
-        add_all(p_a, 0.5 * step_size, slope.a)
-        p_rho += 0.5 * step_size * slope.log_rho
+        last = step == n_steps - 1
+        add_all(p_a, half if last else whole, slope.a)
+        p_rho += (0.5 if last else 1.0) * step_size * slope.log_rho
     end = slope.value - kinetic(p_a, p_rho, log_mass, rho_mass)
     probability = math.exp(min(0.0, end - energy)) if end - energy > -700 else 0.0  # 0 where the end is nan
     accepted = rng.random() < probability

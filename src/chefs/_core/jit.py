@@ -47,8 +47,8 @@ def jit_loops(function: F) -> F:
 
 
 def jit_sums(function: F) -> F:
-    """`jit_loops` where sums may be added up in any order and nothing is nan: else no sum is vectorised."""
+    """`jit_loops` where sums may be added up in any order: else no sum is vectorised."""
     if njit is None:
         return function
-    flags = {"contract", "reassoc", "nnan", "nsz"}
+    flags = {"contract", "reassoc", "nsz"}
     return cast(F, njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)(function))

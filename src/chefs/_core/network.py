@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from chefs._core.jit import jit, jit_loops
+from chefs._core.products import inner_products
 from chefs._core.state import N_ACTIVE, N_OBSERVED, GraphState, grow
 
 RHO_SHAPE, RHO_RATE = 0.5, 0.5
@@ -144,7 +145,7 @@ def weighted_gram(state, u):
     aa, n_points, which = np.empty(n), np.full(n, float(u.shape[1])), np.zeros(n, dtype=np.int64)
     for i in range(n):
         aa[i] = np.dot(a[i], a[i])
-    ua, all_alike = np.dot(u, a.T), np.dot(u, u.T)
+    all_alike, ua = inner_products(u, a)
     if power == 1.0:
         return Gram(all_alike.reshape((1, u.shape[0], u.shape[0])), ua, aa, n_points, which)
     uu = np.empty((2 + n_observed, u.shape[0], u.shape[0]))
