@@ -68,14 +68,16 @@ def resample_points(rng, state, gram, n_candidates):
     for begin in range(0, n_points, BLOCK):
         size = min(BLOCK, n_points - begin)
         a, u = np.empty((n, size)), np.empty((n, size))
-        total = walk_block(rng, state, bias, weights, begin, True, a, u)
-        best, moved = a.copy(), np.zeros(size, dtype=np.bool_)
+        top = walk_block(rng, state, bias, weights, begin, True, a, u)  # largest weight so far, and the sum over it
+        total, best, moved = np.ones(size), a.copy(), np.zeros(size, dtype=np.bool_)
         for _ in range(n_candidates):
             log_weight = walk_block(rng, state, bias, weights, begin, False, a, u)
             for t in range(size):
-                top = max(total[t], log_weight[t])
-                total[t] = top + math.log(math.exp(total[t] - top) + math.exp(log_weight[t] - top))
-                if rng.random() < math.exp(log_weight[t] - total[t]):
+                share = math.exp(-abs(log_weight[t] - top[t]))
+                if log_weight[t] > top[t]:
+                    top[t], total[t], share = log_weight[t], total[t] * share, 1.0
+                total[t] += share
+                if rng.random() * total[t] < share:
                     moved[t] = True
                     best[:, t] = a[:, t]
         for t in range(size):

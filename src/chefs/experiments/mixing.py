@@ -40,7 +40,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 MARKS = (0.25, 0.5, 0.75, 1.0)  # shares of the time at which the distance is measured
 N_SETS = 40  # of fantasies, each as large as the test set: the luck of so many is small
-N_FRESH = 40  # test sets of a toy's law, beside the one of the split
+N_FRESH = 120  # test sets of a toy's law, beside the one of the split
 FRESH = 10**6  # seeds from here on are those of fresh test sets, and of no fit
 STRAY = (5 * 10**6, 6 * 10**6)  # seeds of a law's points, and of fresh ones, for the share of stray fantasies
 N_WALKS, N_SCORED = 2000, 500  # for the held-out log-likelihood of a draw
