@@ -8,6 +8,7 @@ from chefs._core.ancestral import resample_points
 from chefs._core.hamiltonian import hamiltonian_move, slope_of
 from chefs._core.learn import edge_moves
 from chefs._core.network import gram_of, log_marginal, rows_of_parents
+from chefs._core.products import BLOCK
 from tests.stats import FAILURE_RATE, same_p_value
 
 
@@ -29,7 +30,9 @@ def test_the_network_has_the_size_it_should(kernel):
     assert set(bench.blocks()) == set(bench.TWIN) == set(bench.STILL)
 
 
-def test_gradient_value_and_masses_are_those_of_slope_of(kernel):
+@pytest.mark.parametrize("n_points", [150, 2 * BLOCK, 2 * BLOCK + 90])
+def test_gradient_value_and_masses_are_those_of_slope_of(n_points):
+    kernel = bench.kernel_of(np.random.default_rng(3), n_points=n_points)
     ours, twin = slope_of(network(kernel)), bench.twin_slope(bench.twin_of(network(kernel)))
     for mine, other in zip(ours, twin, strict=True):
         np.testing.assert_allclose(other, mine, rtol=1e-8, atol=1e-8)

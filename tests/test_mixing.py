@@ -13,6 +13,8 @@ def test_points_drawn_again_carry_the_noise_of_one_more_sample(monkeypatch):
     """Two samples differ by the noise of both; a sample of a sample from a third by that of three: √1.5 times."""
     whole = baselines.over_splits
     monkeypatch.setattr(baselines, "over_splits", lambda name: whole(name, 50))
+    monkeypatch.setattr(mixing, "N_SETS", 10)
+    monkeypatch.setattr(mixing, "N_FRESH", 40)
     found = [mixing.without_chains("moons", variant, 5) for variant in ("truth", "bootstrap")]
     assert [result["variant"] for result in found] == ["truth", "bootstrap"]
     assert found[0]["baseline"] == pytest.approx(found[1]["baseline"])
@@ -26,7 +28,7 @@ def test_points_drawn_again_carry_the_noise_of_one_more_sample(monkeypatch):
 
 def test_only_toys_have_fresh_test_sets():
     iris = datasets.load("iris", 0)
-    assert np.isnan(mixing.from_fresh(iris, 0, [iris.train])) and mixing.without_luck(iris, [0.2]) == {}
+    assert np.isnan(mixing.from_fresh(iris, 0, [iris.train], 2)) and mixing.without_luck(iris, [0.2]) == {}
     line = mixing.summary([{**mixing.without_chains("iris", "bootstrap", 0)}]).splitlines()[-1]
     assert line.split("|")[8].strip() == "-"
 
@@ -76,7 +78,8 @@ def test_fits_made_with_other_settings_are_named(tmp_path, monkeypatch, capsys):
 
     def fit(name, variant, seed, n_chains, seconds, n_jobs):
         made.append((name, variant, seed))
-        return {"chains": n_chains, "seconds": [seconds / 2, seconds], "ratio": [1.0]}
+        sizes = {"n_sets": mixing.N_SETS, "n_fresh": mixing.N_FRESH}
+        return {"chains": n_chains, "seconds": [seconds / 2, seconds], "ratio": [1.0], **sizes}
 
     monkeypatch.setattr(mixing, "fit", fit)
     monkeypatch.setattr(mixing, "summary", str)
@@ -85,5 +88,10 @@ def test_fits_made_with_other_settings_are_named(tmp_path, monkeypatch, capsys):
     given = ["--out", str(tmp_path), "--datasets", "ring", "--variants", "paper from our start", "--seeds", "2"]
     for seconds, n_named in (("3", 0), ("3", 0), ("4", 2)):
         mixing.main([*given, "--seconds", seconds])
-        assert capsys.readouterr().out.count("was made with 6 chains of 3 s and stays as it is") == n_named
+        assert capsys.readouterr().out.count("was made with 6 chains of 3 s, ") == n_named
+    path = tmp_path / "ring-bootstrap-0.json"  # one of the first results, which do not say how many sets
+    path.write_text('{"chains": 0, "seconds": [0.0]}')
+    mixing.main([*given[:4], "--variants", "bootstrap", "--seeds", "1"])
+    named = "was made with 10 sets of fantasies and 40 fresh test sets and stays as it is"
+    assert named in capsys.readouterr().out and path.read_text().startswith('{"chains": 0,')
     assert made == [("ring", "paper from our start", seed) for seed in range(2)]

@@ -198,7 +198,7 @@ MORE = {
     "stretches without the density of the unit": (many_joint_moves, ZERO, lambda: mutant("joint", (" - log_fit(around.gram, k, rows, rho, rho)", " - log_fit(around.gram, k, rows, rho, state.rho[k])"))),
     "births with the Jacobian upside down": (births_and_deaths, ZERO, lambda: with_births((JACOBIAN, JACOBIAN.replace("+ 2.0", "- 2.0")))),
     "births without the density of the proposal": (births_and_deaths, ZERO, lambda: with_births(("out) * out - log_q", "out) * out"))),
-    "trajectories that move what is observed": (trajectories, MIXED, lambda: mutant("hamiltonian", ("                row *= state.missing[k, part]", "                pass"))),
+    "trajectories that move what is observed": (trajectories, MIXED, lambda: mutant("hamiltonian", ("                row *= state.missing[k, begin : begin + size]", "                pass"))),
 }  # fmt: skip
 
 

@@ -195,7 +195,7 @@ def slopes_differ(module, seed=85):
 
 
 OFF_BY_A_BLOCK = {
-    "weights of the first block": ("weights_of_entries(state, i)[begin : begin + size]", "weights_of_entries(state, i)[:size]"),
+    "weights of the first block": ("state.missing[i, begin + t]", "state.missing[i, t]"),
     "missing entries of the first block": ("state.missing[i, begin : begin + size]", "state.missing[i, :size]"),
     "precisions of the last block": ("by_rho[k] += inner(weighted[k, :size], r[k, :size])", "by_rho[k] += inner(weighted[k, :size], r[k, :size]) * (begin + BLOCK >= n_points)"),
 }  # fmt: skip

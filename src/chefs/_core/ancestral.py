@@ -68,8 +68,9 @@ def resample_points(rng, state, gram, n_candidates):
     for begin in range(0, n_points, BLOCK):
         size = min(BLOCK, n_points - begin)
         a, u = np.empty((n, size)), np.empty((n, size))
-        top = walk_block(rng, state, bias, weights, begin, True, a, u)  # largest weight so far, and the sum over it
-        total, best, moved = np.ones(size), a.copy(), np.zeros(size, dtype=np.bool_)
+        top = walk_block(rng, state, bias, weights, begin, True, a, u)  # log of the largest weight so far
+        total = np.ones(size)  # sum of the weights so far, over the largest
+        best, moved = a.copy(), np.zeros(size, dtype=np.bool_)
         for _ in range(n_candidates):
             log_weight = walk_block(rng, state, bias, weights, begin, False, a, u)
             for t in range(size):

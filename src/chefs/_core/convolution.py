@@ -75,10 +75,7 @@ def convolve(out, maps, kernels):
 
 @jit_sums
 def correlate(kernels, slopes, maps):
-    """Add the gradient of kernels that lead from `maps` to maps whose gradient is `slopes`.
-
-    Where a training diverges, anything may come out: its weights are not finite any more, and so not its logits.
-    """
+    """Add the gradient of kernels that lead from `maps` to maps whose gradient is `slopes`."""
     width = slopes.shape[2] - 2 * LANES
     for y in range(slopes.shape[1] - 2):
         for i in range(maps.shape[0]):

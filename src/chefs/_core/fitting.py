@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from chefs._core.jit import jit, jit_loops, jit_sums
+from chefs._core.products import inner
 
 FURTHEST = -80.0  # exponents below this are cut
 
@@ -84,15 +85,6 @@ def add_scaled(row, factor, other):
     """Add factor · other to the row."""
     for s in range(row.size):
         row[s] += factor * other[s]
-
-
-@jit_sums
-def inner(x, y):
-    """Σ x y."""
-    total = x.dtype.type(0.0)
-    for s in range(x.size):
-        total += x[s] * y[s]
-    return total
 
 
 @jit_sums

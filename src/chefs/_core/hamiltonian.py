@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from chefs._core.jit import jit, jit_loops, jit_sums
+from chefs._core.jit import jit, jit_loops
 from chefs._core.network import (
     LEAST_RHO,
     MOST_RHO,
@@ -18,7 +18,7 @@ from chefs._core.network import (
     weighted_gram,
     weights_of_entries,
 )
-from chefs._core.products import BLOCK, add_product, copy_block, padded, tile_for
+from chefs._core.products import BLOCK, add_product, copy_block, inner, padded, tile_for
 from chefs._core.state import N_ACTIVE, N_OBSERVED
 
 MASS_SPREAD = 0.3  # standard deviation of the logarithm of a unit's random mass
@@ -75,11 +75,13 @@ def fits_of(state, rows_at, gram):
     return weights, pull, sums, trace, value
 
 
-@jit
+@jit_loops
 def count_entries(state, weighted, begin, size):
     """Multiply the residuals of a block of points by what their entries count."""
     for i in range(state.graph.size[N_OBSERVED]):
-        weighted[i, :size] *= weights_of_entries(state, i)[begin : begin + size]
+        for t in range(size):
+            if not state.missing[i, begin + t]:
+                weighted[i, t] *= state.power
 
 
 @jit
@@ -102,15 +104,6 @@ def pull_back(row, rho, weighted, by_u, u):
     """Fill a row of ∂/∂a with −ρ r + ∂/∂u · u (1 − u)."""
     for t in range(row.size):
         row[t] = by_u[t] * u[t] * (1.0 - u[t]) - rho * weighted[t]
-
-
-@jit_sums
-def inner(x, y):
-    """Σ x y."""
-    total = 0.0
-    for t in range(x.size):
-        total += x[t] * y[t]
-    return total
 
 
 @jit_loops
@@ -147,11 +140,12 @@ def slope_into(state, outputs, by_a):
         if graph.n_children[k] > 0:
             sigmoid_into(state.a[k], u[rows_at[k]])
     gram = weighted_gram(state, u)
-    weights, pull, sums, trace, value = fits_of(state, rows_at, gram)
-    by_rho, still = trace, np.zeros(n, dtype=np.bool_)
+    weights, pull, sums, by_rho, value = fits_of(state, rows_at, gram)
+    still = np.zeros(n, dtype=np.bool_)
     for k in range(n_observed):
         still[k] = not state.missing[k].any()
-        by_a[k] = 0.0
+        if still[k]:
+            by_a[k] = 0.0
     less_fit, pulls, less_sums = padded(-weights), padded(pull.T), padded(-sums_for_all(state, sums))
     r, u_part, by_u = tile_for(n), tile_for(u.shape[0]), tile_for(u.shape[0])
     weighted = r if state.power == 1.0 else tile_for(n)
@@ -204,7 +198,7 @@ def masses_of_log_rho(state):
 
 @jit
 def hamiltonian_move(rng, state, step_size, n_steps, learn):
-    """One trajectory of `n_steps` leapfrog steps; returns the acceptance probability and whether it was accepted.
+    """One trajectory of `n_steps` ≥ 1 leapfrog steps; returns the acceptance probability and whether it was accepted.
 
     Ratio: exp(H − H'), with H = −log p(a, log ρ, data) + ½ pᵀ M⁻¹ p, weights integrated out. Every unit has a mass of
     its own, `state.log_mass`, times a random factor. In warm-up, and only there, masses approach
@@ -227,10 +221,11 @@ def hamiltonian_move(rng, state, step_size, n_steps, learn):
     p_rho = rng.standard_normal(n) * np.sqrt(rho_mass)
     energy = start.value - kinetic(p_a, p_rho, log_mass, rho_mass)
     slope, half, whole = start, np.full(n, 0.5 * step_size), np.full(n, step_size)
+    drift = step_size * np.exp(-log_mass)
     add_all(p_a, half, slope.a)
     p_rho += 0.5 * step_size * slope.log_rho
     for step in range(n_steps):
-        add_all(state.a, step_size * np.exp(-log_mass), p_a)
+        add_all(state.a, drift, p_a)
         for k in range(n):
             change = step_size * p_rho[k] / rho_mass[k]
             state.rho[k] *= math.exp(change) if abs(change) < 100.0 else 0.0

@@ -39,7 +39,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     **{f"empty without {name}": {"moves": moves} for name, moves in ALL_BUT.items()},
 }
 MARKS = (0.25, 0.5, 0.75, 1.0)  # shares of the time at which the distance is measured
-N_SETS = 40  # of fantasies, each as large as the test set: the luck of so many is small
+N_SETS = 40  # of fantasies, each as large as the test set, if the chains have as many points
 N_FRESH = 120  # test sets of a toy's law, beside the one of the split
 FRESH = 10**6  # seeds from here on are those of fresh test sets, and of no fit
 STRAY = (5 * 10**6, 6 * 10**6)  # seeds of a law's points, and of fresh ones, for the share of stray fantasies
@@ -63,10 +63,9 @@ def main(arguments: list[str] | None = None) -> None:
             for variant in given.variants.split(","):
                 path = given.out / f"{name}-{variant.replace(' ', '-')}-{seed}.json"
                 if path.exists():
-                    there = json.loads(path.read_text())
-                    asked = (given.chains, given.seconds)
-                    if there["chains"] and (found := (there["chains"], there["seconds"][-1])) != asked:
-                        print(f"{path.name} was made with {found[0]} chains of {found[1]:g} s and stays as it is")
+                    found = how_made(json.loads(path.read_text()))
+                    if found not in (how(given.chains, given.seconds), how(0, 0.0)):
+                        print(f"{path.name} was made with {found} and stays as it is")
                 else:
                     result = (
                         without_chains(name, variant, seed)
@@ -78,6 +77,17 @@ def main(arguments: list[str] | None = None) -> None:
     results = [json.loads(path.read_text()) for path in sorted(given.out.glob("*.json"))]
     (given.out / "summary.md").write_text(summary(results))
     (given.out / "curves.png").write_bytes(rendered(curves(results), ".png"))
+
+
+def how(n_chains: int, seconds: float, n_sets: int = N_SETS, n_fresh: int = N_FRESH) -> str:
+    """What a result depends on beside data, variant and seed, in words."""
+    chains = f"{n_chains} chains of {seconds:g} s, " if n_chains else ""
+    return f"{chains}{n_sets} sets of fantasies and {n_fresh} fresh test sets"
+
+
+def how_made(result: dict[str, Any]) -> str:
+    """`how` of a result; the first ones, which do not say so, had 10 sets of fantasies and 40 fresh test sets."""
+    return how(result["chains"], result["seconds"][-1], result.get("n_sets", 10), result.get("n_fresh", 40))
 
 
 def fit(name: str, variant: str, seed: int, n_chains: int, seconds: float, n_jobs: int) -> dict[str, Any]:
@@ -105,6 +115,8 @@ def fit(name: str, variant: str, seed: int, n_chains: int, seconds: float, n_job
         "variant": variant,
         "seed": seed,
         "chains": n_chains,
+        "n_sets": N_SETS,
+        "n_fresh": N_FRESH,
         "seconds": [seconds * mark for mark in MARKS],
         "distance": by_mark,
         "baseline": baseline,
@@ -134,11 +146,13 @@ def without_chains(name: str, variant: str, seed: int) -> dict[str, Any]:
         "variant": variant,
         "seed": seed,
         "chains": 0,
+        "n_sets": N_SETS,
+        "n_fresh": N_FRESH,
         "seconds": [0.0],
         "distance": [distance],
         "baseline": baseline,
         "ratio": [distance / baseline],
-        **without_luck(table, [from_fresh(table, seed, sets)]),
+        **without_luck(table, [from_fresh(table, seed, sets, N_FRESH)]),
         **({"arms": arms(np.concatenate(sets))} if name == "pinwheel" else {}),
         "runs": [],
     }
@@ -150,7 +164,7 @@ def distances(rng: np.random.Generator, table: datasets.Table, sets: list[FloatA
     return float(np.mean([metrics.hellinger(table.to_unit(s), test, n_resplits=0, rng=rng).distance for s in sets]))
 
 
-def from_fresh(table: datasets.Table, seed: int, sets: list[FloatArray], n_fresh: int = N_FRESH) -> float:
+def from_fresh(table: datasets.Table, seed: int, sets: list[FloatArray], n_fresh: int) -> float:
     """`distances` from fresh test sets of a toy's law: the luck of one test set averages out. nan for other data."""
     if table.name not in datasets.TOYS:
         return math.nan
