@@ -31,6 +31,7 @@ from chefs.network.start import GradientStart
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "ours": {"start": GradientStart()},
+    "from forty units": {"start": GradientStart(40)},
     "with joint": {"start": GradientStart(), "moves": WITH_JOINT},
     "paper": {"moves": "paper"},
     "empty": {},
