@@ -24,7 +24,7 @@ from chefs._files import write_whole
 from chefs.convergence import diagnose
 from chefs.dag import BoolArray, FloatArray
 from chefs.draws import Draw
-from chefs.experiments import baselines, rendered
+from chefs.experiments import baselines, pooling, rendered
 from chefs.network.estimator import have_compiled
 from chefs.network.kernel import ALL_BUT, WITH_JOINT, NetworkKernel
 from chefs.network.start import GradientStart
@@ -124,7 +124,7 @@ def fit(name: str, variant: str, seed: int, n_chains: int, seconds: float, n_job
         "ratio": [d / baseline for d in by_mark],
         **without_luck(table, fresh_by_mark),
         **({"arms": arms(np.concatenate(ends))} if name == "pinwheel" else {}),
-        **({"stray": [stray(name, points) for points in ends]} if name in datasets.TOYS else {}),
+        **(of_toy(table, ends) if name in datasets.TOYS else {}),
         "runs": [{key: value for key, value in run.items() if key != "points"} for run in runs],
     }
 
@@ -190,6 +190,13 @@ def arms(points: FloatArray) -> list[float]:
     turn = (np.arctan2(x[:, 1], x[:, 0]) - 0.25 * np.exp(np.hypot(x[:, 0], x[:, 1]))) * 5 / (2 * np.pi)
     off = np.abs(turn - np.round(turn)) > 0.35
     return [*(np.bincount(np.round(turn).astype(int) % 5, minlength=5) / len(x)).tolist(), float(off.mean())]
+
+
+def of_toy(table: datasets.Table, ends: list[FloatArray]) -> dict[str, Any]:
+    """What is known where the law is: stray fantasies of each chain, and what pooling chains averages out."""
+    error, pools = pooling.parts(table, ends)
+    found = [pool._asdict() for pool in pools]
+    return {"stray": [stray(table.name, points) for points in ends], "training_error": error, "pools": found}
 
 
 def stray(name: str, points: FloatArray) -> float:
