@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from chefs import Draw, datasets
-from chefs.experiments import baselines, mixing
+from chefs.experiments import baselines, mixing, mixing_report
 from tests.networks import one_unit, posterior
 
 
@@ -22,15 +22,33 @@ def test_points_drawn_again_carry_the_noise_of_one_more_sample(monkeypatch):
     assert 1.1 < found[1]["ratio"][0] < 1.35
     assert found[0]["fresh_ratio"][0] == pytest.approx(1.0, abs=0.12)  # the luck of the split's test set is gone
     assert found[1]["fresh_ratio"][0] == pytest.approx(1.5**0.5, abs=0.15)
-    lines = mixing.summary(found).splitlines()
+    lines = mixing_report.summary(found).splitlines()
     assert len(lines) == 4 and "| moons | bootstrap | 1 | - |" in lines[3]
 
 
 def test_only_toys_have_fresh_test_sets():
     iris = datasets.load("iris", 0)
     assert np.isnan(mixing.from_fresh(iris, 0, [iris.train], 2)) and mixing.without_luck(iris, [0.2]) == {}
-    line = mixing.summary([{**mixing.without_chains("iris", "bootstrap", 0)}]).splitlines()[-1]
+    line = mixing_report.summary([{**mixing.without_chains("iris", "bootstrap", 0)}]).splitlines()[-1]
     assert line.split("|")[8].strip() == "-"
+
+
+def test_what_pools_have_is_a_table_of_its_own():
+    """Of fits that have it: means over seeds for the numbers of chains that all of them have."""
+    pools = [[(1, 2.5, 0.5, 2.0), (2, 1.5, 0.5, 1.0)], [(1, 1.0, 0.0, 1.0), (2, 0.5, 0.0, 0.5), (3, 0.0, 0.0, 0.0)]]
+    results = [
+        {
+            **{"data": "ring", "variant": "ours", "training_error": 2.0},
+            "pools": [dict(zip(("n_chains", "total", "taken", "rest"), pool, strict=True)) for pool in of_seed],
+        }
+        for of_seed in pools
+    ]
+    (line,) = mixing_report.pooled_lines([*results, {"data": "iris", "variant": "ours"}])[3:]
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    follows = [np.sqrt(1.75), 1.0]
+    assert cells[:6] == ["ring", "ours", "2.00 ± 0.00", "0.25 ± 0.35", "1.50", "2: 0.75"]
+    assert cells[6].startswith(f"{np.mean(follows):.2f} ±") and cells[7] == f"{np.sqrt(1 + (0.25 + 1.0) / 4):.2f}"
+    assert mixing_report.pooled_lines([{"data": "iris", "variant": "ours"}]) == []
 
 
 def test_stray_points_are_those_where_the_law_has_none():

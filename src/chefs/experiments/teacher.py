@@ -21,7 +21,8 @@ from chefs import ChefsProcess, Dag, datasets, metrics
 from chefs._files import write_whole
 from chefs.dag import FloatArray
 from chefs.draws import Draw
-from chefs.experiments.mixing import N_FRESH, N_SETS, follow, grouped, spread, walks
+from chefs.experiments.mixing import N_FRESH, N_SETS, follow, walks
+from chefs.experiments.mixing_report import grouped, spread
 from chefs.network.estimator import have_compiled
 from chefs.network.kernel import NetworkKernel
 from chefs.network.start import GradientStart, Start
