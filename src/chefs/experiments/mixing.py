@@ -32,6 +32,7 @@ from chefs.network.start import GradientStart
 VARIANTS: dict[str, dict[str, Any]] = {
     "ours": {"start": GradientStart()},
     "from forty units": {"start": GradientStart(40)},
+    "from forty units with joint": {"start": GradientStart(40), "moves": WITH_JOINT},
     "with joint": {"start": GradientStart(), "moves": WITH_JOINT},
     "paper": {"moves": "paper"},
     "empty": {},
