@@ -34,8 +34,8 @@ def test_only_toys_have_fresh_test_sets():
 
 
 def test_what_pools_have_is_a_table_of_its_own():
-    """Of fits that have it: means over seeds for the numbers of chains that all of them have."""
-    pools = [[(1, 2.5, 0.5, 2.0), (2, 1.5, 0.5, 1.0)], [(1, 1.0, 0.0, 1.0), (2, 0.5, 0.0, 0.5), (3, 0.0, 0.0, 0.0)]]
+    """Of fits that have it: means over seeds, and fits with other numbers of chains apart."""
+    pools = [[(1, 2.5, 0.5, 2.0), (2, 1.5, 0.5, 1.0)], [(1, 1.0, 0.0, 1.0), (2, 0.5, 0.0, 0.5)], [(1, 0.0, 0.0, 0.0)]]
     results = [
         {
             **{"data": "ring", "variant": "ours", "training_error": 2.0},
@@ -43,11 +43,12 @@ def test_what_pools_have_is_a_table_of_its_own():
         }
         for of_seed in pools
     ]
-    (line,) = mixing_report.pooled_lines([*results, {"data": "iris", "variant": "ours"}])[3:]
+    line, other = mixing_report.pooled_lines([*results, {"data": "iris", "variant": "ours"}])[3:]
+    assert other.startswith("| ring | ours | 1 |")
     cells = [cell.strip() for cell in line.strip("|").split("|")]
-    follows = [np.sqrt(1.75), 1.0]
-    assert cells[:6] == ["ring", "ours", "2.00 ± 0.00", "0.25 ± 0.35", "1.50", "2: 0.75"]
-    assert cells[6].startswith(f"{np.mean(follows):.2f} ±") and cells[7] == f"{np.sqrt(1 + (0.25 + 1.0) / 4):.2f}"
+    follows = [np.sqrt(1.75), np.sqrt(1.25)]
+    assert cells[:7] == ["ring", "ours", "2", "2.00 ± 0.00", "0.25 ± 0.35", "1.50", "2: 0.75"]
+    assert cells[7].startswith(f"{np.mean(follows):.2f} ±") and cells[8] == f"{np.sqrt(1 + (0.25 + 1.5) / 4):.2f}"
     assert mixing_report.pooled_lines([{"data": "iris", "variant": "ours"}]) == []
 
 

@@ -66,7 +66,7 @@ def test_a_small_run_is_kept_and_not_made_again(tmp_path, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "stays as it is" not in out and out.splitlines()[-1].startswith("| ring | from the teacher | 1 | ")
     teacher.main([*given, "--chains", "2"])
-    assert "was made with {'chains': 1, 'seconds': 1.0, 'baselines': 2} and stays as it is" in capsys.readouterr().out
+    assert "'chains': 1, 'seconds': 1.0, 'baselines': 2} and stays as it is" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         teacher.main([*given, "--variants", "from teacher"])
     assert "there is no variant 'from teacher': choose from from the teacher, ours" in capsys.readouterr().err

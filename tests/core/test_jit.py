@@ -1,9 +1,12 @@
 """Machine code on disk must not outlive the sources it was made from."""
 
+import configparser
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+from chefs._core import jit
 from chefs._core.jit import forget_stale_code
 
 
@@ -35,3 +38,12 @@ def test_a_state_given_twice_is_not_corrupted_by_growth():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 1
+
+
+def test_the_layers_name_every_module_of_the_core():
+    """Those that are not named in the contract of .importlinter may import numba themselves."""
+    rules = configparser.ConfigParser()
+    rules.read(Path(__file__).parents[2] / ".importlinter")
+    named = rules["importlinter:contract:numba"]["source_modules"].split()
+    modules = {path.stem for path in Path(jit.__file__).parent.glob("*.py")} - {"__init__", "jit"}
+    assert modules == {name.removeprefix("chefs._core.") for name in named if name.startswith("chefs._core.")}

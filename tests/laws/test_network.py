@@ -106,7 +106,7 @@ def test_each_move_keeps_the_joint_law(move, case):
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("preset", [WITH_JOINT, "paper"], ids=["ours", "paper"])
+@pytest.mark.parametrize("preset", [OURS, WITH_JOINT, "paper"], ids=["ours", "with joint", "paper"])
 def test_all_moves_together_keep_the_joint_law(preset, case):
     check(invariance(twice(ChefsProcess(), case, preset), case, seed=61))
 
@@ -182,6 +182,7 @@ WRONG = {
     "resampling with twice the precision": (resampling, ZERO, lambda: mutant("ancestral", ("log_weight[t] -= 0.5 *", "log_weight[t] -= 1.0 *"))),
     "resampling that weighs missing entries": (resampling, MIXED, lambda: mutant("ancestral", ("            if seen:", "            if i < n_observed:"))),
     "joint moves without the Jacobian of log ρ": (joint_moves, ZERO, lambda: mutant("joint", ("log_rho_prior(rho) + math.log(rho)", "log_rho_prior(rho)"), (" - math.log(old_rho)", ""))),
+    "stretches without the density of the unit": (many_joint_moves, ZERO, lambda: mutant("joint", (" - log_fit(around.gram, k, rows, rho, rho)", " - log_fit(around.gram, k, rows, rho, state.rho[k])"))),
     "joint moves that forget the children": (many_joint_moves, ZERO, lambda: mutant("joint", ("< log_ratio + children - around.children", "< log_ratio"))),
     "noise with a Jacobian": (joint_moves, ZERO, lambda: mutant("joint", ("u, k, old, rho, 0.0)", "u, k, old, rho, -0.5 * old.size * change)"))),
     "noise around weights from the prior": (joint_moves, ZERO, lambda: mutant("joint", ("weights = draw_weights(rng, around.gram, k, rows, state.rho[k])", "weights = rng.standard_normal(rows.size)"))),
@@ -195,7 +196,6 @@ WRONG = {
 MORE = {
     "joint moves without the prior of ρ": (joint_moves, ZERO, lambda: mutant("joint", ("log_rho_prior(rho) + math.log(rho) - log_rho_prior(old_rho)", "math.log(rho)"))),
     "stretches that count their points": (joint_moves, ZERO, lambda: mutant("joint", ("return settle(rng, state, around, u, k, old, rho, log_ratio)", "return settle(rng, state, around, u, k, old, rho, log_ratio - 0.5 * old.size * change)"))),
-    "stretches without the density of the unit": (many_joint_moves, ZERO, lambda: mutant("joint", (" - log_fit(around.gram, k, rows, rho, rho)", " - log_fit(around.gram, k, rows, rho, state.rho[k])"))),
     "births with the Jacobian upside down": (births_and_deaths, ZERO, lambda: with_births((JACOBIAN, JACOBIAN.replace("+ 2.0", "- 2.0")))),
     "births without the density of the proposal": (births_and_deaths, ZERO, lambda: with_births(("out) * out - log_q", "out) * out"))),
     "trajectories that move what is observed": (trajectories, MIXED, lambda: mutant("hamiltonian", ("                row *= state.missing[k, begin : begin + size]", "                pass"))),
@@ -280,6 +280,57 @@ def test_draws_between_cuts_have_the_density_that_is_linear_there():
     cell = rng.choice(3, 4000, p=mass / mass.sum())
     even = cuts[cell] + np.diff(cuts)[cell] * rng.random(4000)
     check_caught({"even draws": float(stats.kstest(even, below).pvalue)})
+
+
+def what_is_around(module, power):
+    """Whether what joint moves carry from one try to the next is what it would be if made anew, and a refused one has changed nothing."""
+    rng, accepted = np.random.default_rng(74), set()
+    for _ in range(12):
+        state = forward(rng, [0.0, 0.0, 0.5], 0.3).state._replace(power=power)
+        n = int(state.graph.size[N_ACTIVE])
+        u = network.outputs(state)
+        for k in range(3, n):
+            gram = network.weighted_gram(state, u)
+            around, rows = module.Around(gram, module.log_children(state, gram, k)), rows_of_parents(state.graph, k)
+            for tried in (module.try_stretch, module.try_noise, module.try_weight) * 3:
+                more = (
+                    ()
+                    if tried is module.try_stretch
+                    else (network.draw_weights(rng, around.gram, k, rows, state.rho[k]),)
+                )
+                before = state.a.copy(), state.rho.copy()
+                around, changed = tried(rng, state, around, u, k, rows, *more)
+                accepted.add(changed)
+                if not changed and not all(map(np.array_equal, before, (state.a, state.rho))):
+                    return False
+                anew = gram_of(state)
+                alike = [
+                    np.allclose(u, network.outputs(state)),
+                    np.isclose(around.children, module.log_children(state, anew, k)),
+                ]
+                alike += [np.allclose(a, b) for a, b in zip(around.gram, anew, strict=True)]
+                if not all(alike):
+                    return False
+    assert accepted == {True, False}
+    return True
+
+
+@pytest.mark.parametrize("power", [1.0, 0.4])
+def test_joint_moves_leave_nothing_behind(power):
+    """Outputs, Gram matrices and the density of the children, after a move that was refused too."""
+    assert what_is_around(joint, power)
+
+
+LEFT_BEHIND = {
+    "outputs of what was refused": ("    sigmoid_into(old, u[k + 1])\n    return around, False", "    return around, False"),
+    "precisions of what was refused": ("    state.rho[k] = old_rho\n", ""),
+    "sums of squares": ("    aa[k] = np.dot(state.a[k], state.a[k])\n", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEFT_BEHIND)
+def test_what_joint_moves_leave_behind_is_caught(name):
+    assert not what_is_around(mutant("joint", LEFT_BEHIND[name], compiled=False), 1.0)
 
 
 def test_masses_are_learned_in_warm_up_and_kept_after_it():

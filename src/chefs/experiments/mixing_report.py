@@ -43,16 +43,23 @@ def summary(results: list[dict[str, Any]]) -> str:
 
 
 def pooled_lines(results: list[dict[str, Any]]) -> list[str]:
-    """A second table, for fits that have them: means over seeds of what chains took over, and of what is theirs."""
-    groups = grouped([result for result in results if result.get("pools")])
+    """A second table, for fits that have them: means over seeds of what chains took over, and of what is theirs.
+
+    Fits are alike that pooled as many chains.
+    """
+    groups: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for result in results:
+        if result.get("pools"):
+            n_chains = result["pools"][-1]["n_chains"]
+            groups.setdefault((result["data"], result["variant"], n_chains), []).append(result)
     lines = [
         "",
-        "| data | variant | squared error of the training half | of that error taken over | rest, of one chain "
+        "| data | variant | seeds | squared error of the training half | of that error taken over | rest, of one chain "
         "| of pools | ratio that follows | with a training half of the usual error |",
-        "|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for (name, variant), group in groups.items():
-        sizes = sorted(set.intersection(*({pool["n_chains"] for pool in result["pools"]} for result in group)))
+    for (name, variant, _), group in groups.items():
+        sizes = [pool["n_chains"] for pool in group[0]["pools"]]
         rest = {
             n: np.mean([pool["rest"] for r in group for pool in r["pools"] if pool["n_chains"] == n]) for n in sizes
         }
@@ -60,7 +67,7 @@ def pooled_lines(results: list[dict[str, Any]]) -> list[str]:
         follows = [math.sqrt(1 + pool["total"] / 2) for pool in whole]
         usual = math.sqrt(1 + np.mean([pool["taken"] ** 2 + pool["rest"] for pool in whole]) / 2)
         lines.append(
-            f"| {name} | {variant} | {spread([result['training_error'] for result in group])} "
+            f"| {name} | {variant} | {len(group)} | {spread([result['training_error'] for result in group])} "
             f"| {spread([pool['taken'] for pool in whole])} | {rest[1]:.2f} "
             f"| {', '.join(f'{n}: {rest[n]:.2f}' for n in sizes[1:]) or '-'} | {spread(follows)} | {usual:.2f} |"
         )

@@ -4,12 +4,15 @@ Densities are smoothed as the Hellinger distance smooths them, and d is the diff
 that of the law, so that ½ Σ d² is the squared distance of endless points. Its unit is what a sample as large as the
 training half has in the mean. Of a pool of chains, d = β e + rest, where e is the d of the training half: β is the
 share of the training half's error that the chains took over, and `rest`, which is at right angles to e, is theirs.
-With a test set and fantasies of that size, which have a unit of noise each, the ratio of distance to baseline is about
-√(1 + total / 2).
+Errors of the chains' own lie along e by chance too, so that β says something in the mean over splits only. With a test
+set and fantasies of that size, which have a unit of noise each, the ratio of distance to baseline is about
+√(1 + total / 2): here each chain counts alike, in `mixing` each point, which is nearly the same.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -21,7 +24,7 @@ from chefs.dag import FloatArray
 
 N_CELLS = 160  # a side of the unit square
 LAW, SAMPLES = range(7 * 10**6, 7 * 10**6 + 150), range(8 * 10**6, 8 * 10**6 + 40)  # seeds, which no fit has
-N_POOLS = 60  # of a size, at most: drawn from all choices of so many chains
+N_POOLS = 60  # of a size; all of them where there are no more
 
 
 class Parts(NamedTuple):
@@ -79,8 +82,9 @@ def parts(table: datasets.Table, chains: Sequence[FloatArray]) -> tuple[float, l
     sizes = [n for n in (1, 2, *(3 * 2**j for j in range(len(chains)))) if n <= len(chains)]
     found = []
     for n in sorted({*sizes, len(chains)}):
-        pools = [rng.permutation(len(chains))[:n] for _ in range(N_POOLS if n < len(chains) else 1)]
-        values = []
+        values, every = [], range(len(chains))
+        few = math.comb(len(chains), n) <= N_POOLS
+        pools = itertools.combinations(every, n) if few else (rng.permutation(every)[:n] for _ in range(N_POOLS))
         for pool in pools:
             d = seen.difference(np.mean([densities[c] for c in pool], axis=0))
             share = float((d * e).sum() / (e * e).sum())

@@ -51,6 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
     for name in given.datasets.split(","):
         wanted = [(seed, variant) for seed in range(given.seeds) for variant in given.variants.split(",")]
         asked = {key: getattr(given, key) for key in ("chains", "seconds", "baselines")}
+        asked |= {"n_sets": N_SETS, "n_fresh": N_FRESH}
         missing = [which for which in wanted if not is_there(path_of(given.out, name, *which), asked)]
         if not missing:
             continue
@@ -72,7 +73,8 @@ def path_of(folder: Path, name: str, seed: int, variant: str) -> Path:
 
 def is_there(path: Path, asked: dict[str, float]) -> bool:
     """Whether a fit has been made; says so if it was asked for in another way."""
-    if path.exists() and (found := json.loads(path.read_text())["asked"]) != asked:
+    first = {"n_sets": 10, "n_fresh": 40}  # of the first results, which do not say so
+    if path.exists() and (found := first | json.loads(path.read_text())["asked"]) != asked:
         print(f"{path.name} was made with {found} and stays as it is")
     return path.exists()
 

@@ -73,8 +73,8 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         checkpoint: A new folder to which the run is written while it goes on; `load` reads it, `chefs.resume`
             continues it.
         progress: Whether to show progress; None for: on a terminal.
-        moves: Which moves the chain makes, as for `NetworkKernel`; None for all. Hyperparameters are learnt only if
-            "hyperparameters" is among them.
+        moves: Which moves the chain makes, as for `NetworkKernel`; None for its default ones. Hyperparameters are
+            learnt only if "hyperparameters" is among them.
         start: "empty" or None for no hidden unit; "gradient" for a network that each chain fits by stochastic gradient,
             no larger than the data need, where all orders are 0 (others start empty); or a network to start from.
         max_hidden: The largest number of hidden units.

@@ -23,16 +23,13 @@ if TYPE_CHECKING:
 
 HYPER = "hyperparameters"
 MOVES = ("edge", "birth", "weighted birth", "order", "precision", "resample", "hamiltonian", HYPER)
-WITH_JOINT = (
-    *MOVES,
-    "joint",
-)  # sharper switches for chains that begin with a fit; more units than there are from nothing
+# Not the default: from nothing chains end with more units than there are, and from a fit they are no closer to data.
+WITH_JOINT = (*MOVES, "joint")
 # For ablations. Without hyperparameters it would be another posterior: they would stay where they start.
 ALL_BUT = {name: tuple(other for other in MOVES if other != name) for name in MOVES if name != HYPER}
 PAPER = ("weighted edge", "weighted birth", "uniform order", "precision", "activation", HYPER)
-EVERY_MOVE = tuple(
-    dict.fromkeys((*MOVES[:-1], "joint", *PAPER))
-)  # in the order of a step, which ends with hyperparameters
+# In the order of a step, which ends with hyperparameters.
+EVERY_MOVE = tuple(dict.fromkeys((*MOVES[:-1], "joint", *PAPER)))
 BIRTH_SHARE = 0.01  # of the steps try a birth that fits; more often, units pile up before edges and activations follow
 TARGET_ACCEPTANCE = 0.75
 MASS_RATE = 0.1  # share of the way to the mass that a unit should have, after each trajectory of the warm-up
@@ -65,8 +62,8 @@ class NetworkKernel:
     - "hamiltonian": trajectories over all hidden activations and precisions;
     - "hyperparameters": those that have a hyperprior, given the graph.
 
-    "joint", which must be asked for, changes all activations of a unit together with its precision, its bias or a
-    weight. "weighted edge", "uniform order" and "activation" are, with "weighted birth", "precision" and
+    "joint", which must be asked for and comes after trajectories, changes all activations of a unit together with its
+    precision, its bias or a weight. "weighted edge", "uniform order" and "activation" are, with "weighted birth", "precision" and
     "hyperparameters", those of the paper.
 
     Args:
