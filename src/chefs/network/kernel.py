@@ -63,8 +63,8 @@ class NetworkKernel:
     - "hyperparameters": those that have a hyperprior, given the graph.
 
     "joint", which must be asked for and comes after trajectories, changes all activations of a unit together with its
-    precision, its bias or a weight. "weighted edge", "uniform order" and "activation" are, with "weighted birth", "precision" and
-    "hyperparameters", those of the paper.
+    precision, its bias or a weight. "weighted edge", "uniform order" and "activation" are, with "weighted birth",
+    "precision" and "hyperparameters", those of the paper.
 
     Args:
         prior: The prior over graphs; its hyperparameters are where the chain starts.
