@@ -225,7 +225,8 @@ by heart. (More of them than of others stand only once in the table.) Their dist
 the mean baseline above, over {splits} splits: {each}.
 {verdict}, whose baseline is {paper}: its estimator or its rows were others, and where no row is repeated halves of
 one law have about 1. The training points drawn again, above, have no less; probably only what has
-both the law of the wines and many training rows by heart could. Without repeated rows, "wine-unique" above, a ratio says more.
+both the law of the wines and many training rows by heart could. Without repeated rows, "wine-unique" above, a ratio
+says more.
 """
 
 
