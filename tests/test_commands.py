@@ -33,6 +33,7 @@ QUICK = {  # what comes later on the command line counts
     "python -m chefs.experiments.architectures": "--preset default --data digits --device cpu --minutes 0",
     "python -m chefs.experiments.mixing": "--datasets geyser --variants empty --seeds 1 --chains 1 --seconds 0.3",
     "python -m chefs.experiments.recovery": "--hidden 1 --draws 1 --points 50 --seconds 0.3 --variants ours",
+    "python -m chefs.experiments.regression": "--datasets valley --models linear --seeds 1",
     "python -m chefs.experiments.teacher": "--datasets moons --variants truth --seeds 1 --baselines 1",
 }
 MOST_SECONDS = 300  # of a command: one that has no quick setting, and needs one, does not pass in silence

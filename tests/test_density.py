@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from chefs import Draw
 from chefs._core import annealing, walks
 from chefs.network import predictive
 from chefs.network.tables import Scale
 from tests.mutants import mutant
-from tests.networks import crossing, model_of, one_unit, posterior
+from tests.networks import GRID, crossing, model_of, one_unit, posterior
 from tests.stats import cells_p_value, check, check_caught, z_p_value
 
 MEAN, SD = [3.0, -2.0], [0.5, 4.0]
@@ -251,3 +252,39 @@ def test_the_error_of_the_density_is_that_of_its_walks(monkeypatch):
     timid = mutant("walks", ("a = mean + net.sd[i] * noise[i]", "a = mean + 0.9 * net.sd[i] * noise[i]"))
     monkeypatch.setattr(walks, "log_mean_weights", timid.log_mean_weights)
     check_caught(unbiased())
+
+
+def inputs_and_output(rng, n_inputs):
+    """A draw in which columns without parents, all but the last, act on a unit, and it on the last column."""
+    order = np.array([*[1.0] * n_inputs, 0.0, 0.5])
+    unit, inputs = n_inputs + 1, np.arange(n_inputs)
+    parent, child = np.append(inputs, unit).astype(np.int32), np.array([*[unit] * n_inputs, n_inputs], dtype=np.int32)
+    numbers = {"bias": rng.normal(size=unit + 1), "precision": rng.uniform(0.5, 3.0, unit + 1)}
+    weight = np.append(3 * rng.normal(size=n_inputs), 4.0)
+    numbers["precision"][n_inputs] = 20.0
+    return Draw(order, parent, child, {"log_prob": 0.0}, numbers, {"weight": weight})
+
+
+def test_inputs_are_not_what_a_walk_must_come_near():
+    """Of six inputs and an output one column has a parent: walks will do, and find its law given the inputs."""
+    rng = np.random.default_rng(31)
+    draw = inputs_and_output(rng, 6)
+    model = model_of([draw], [0.0] * 7, [1.0] * 7)
+    assert predictive.checked_method("auto", model.trace_) == "walks"
+    assert predictive.checked_method("annealed", model.trace_) == "annealed"
+    for n, method in ((4, "walks"), (5, "annealed")):
+        assert predictive.checked_method("auto", model_of([one_unit(rng, n)], [0.0] * n, [1.0] * n).trace_) == method
+    x = rng.normal(size=(4, 7))
+    x[:, 6] = np.nan
+    bias, weight, sd = draw.node["bias"], draw.edge["weight"], draw.node["precision"] ** -0.5
+    at = (bias[7] + (1 / (1 + np.exp(-x[:, :6]))) @ weight[:6])[:, None] + sd[7] * GRID
+    shares = stats.norm.pdf(GRID) * (GRID[1] - GRID[0])
+    means = bias[6] + weight[6] / (1 + np.exp(-at))
+    mean = means @ shares
+    found = model.impute(x, draws=400, random_state=0).draws[:, :, 6]
+    error = found.std(axis=0) / np.sqrt(400)
+    assert (np.abs(found.mean(axis=0) - mean) < 5 * error).all() and np.ptp(mean) > 25 * error.max()
+    y = mean + np.array([0.0, 0.1, -0.1, 0.2])
+    exact = np.log((stats.norm.pdf(y[:, None], means, sd[6]) * shares).sum(axis=1))
+    given = model.score_samples(np.column_stack([x[:, :6], y])) - model.score_samples(x)
+    assert np.allclose(given, exact, atol=0.1) and np.ptp(exact) > 0.5

@@ -298,7 +298,8 @@ def test_a_start_by_gradient_takes_its_share_of_the_time():
     assert sizes == {10: (5,), 300: (6,), 400: (8,), 500: (10,), 800: (8, 16), 10**6: (8, 40)}
     assert tiny(start="gradient", max_hidden=np.int64(20))._start(low, 2000).sizes == (8, 20)
     assert tiny(start="gradient", max_hidden=1)._start(low, 2000).sizes == (1,)
-    assert tiny(start="gradient")._start(np.array([0.0, 1.0]), 2000) is None
+    assert tiny(start="gradient")._start(np.array([0.0, 1.0]), 2000).sizes == (8, 40)
+    assert tiny(start="gradient")._start(np.array([0.0, math.nan]), 2000) is None
     assert tiny(start="gradient", max_hidden=0)._start(low, 2000) is None
     fitted = tiny(start=GradientStart(3, 20), warmup=0, draws=1).fit(curve())
     assert fitted.trace_.n_edges[0] > 3

@@ -54,6 +54,27 @@ def test_a_sample_has_a_unit(moons):
     assert np.mean(errors) == pytest.approx(1.0, abs=0.25)
 
 
+def test_of_the_ring_radii_and_angles_are_told_apart():
+    """Radii that spread by a tenth more, or a quarter turn that is more likely by a fifth: each has its own square."""
+    ring, rng = datasets.load("ring", 3), np.random.default_rng(2)
+
+    def points(spread, lopsided):
+        angle = rng.uniform(-np.pi, np.pi, 400_000)
+        angle = angle[(np.abs(angle) < np.pi / 4) | (rng.random(angle.size) < lopsided)]
+        radius = rng.normal(0.3, spread, angle.size)
+        return 0.5 + radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+    for spread, lopsided, wide, uneven in (
+        (0.03, 1.0, 0, 0),
+        (0.033, 1.0, 1, 0),
+        (0.03, 0.8, 0, 1),
+        (0.033, 0.8, 1, 1),
+    ):
+        found = pooling.of_ring(ring, points(spread, lopsided))
+        assert found["radii"] > 0.06 if wide else found["radii"] < 0.02
+        assert found["angles"] > 1.0 if uneven else found["angles"] < 0.05
+
+
 @pytest.mark.parametrize("kind", ["drawn again", "lopsided"])
 def test_the_ratio_of_distance_to_baseline_follows(moons, kind):
     """√(1 + total / 2), measured with the distance itself, from fresh test sets."""

@@ -10,28 +10,14 @@ from chefs import ChefsProcess, Dag
 from chefs.buffets import CascadingBuffet, ExtendedBuffet, IndianBuffet, layer
 from chefs.datasets import moons, pinwheel
 from chefs.network.kernel import BIRTH_SHARE, NetworkKernel
-from chefs.network.start import (
-    WORTH,
-    Fit,
-    GradientStart,
-    Layers,
-    Points,
-    Start,
-    as_start,
-    gradient,
-    log_weights,
-    orders_for,
-    possible_edges,
-    random_layers,
-    smallest_worth,
-    walk,
-)
+from chefs.network.layout import Layers, layout_for, random_layers
+from chefs.network.shared_walks import SharedWalks, gradient, log_weights, walk
+from chefs.network.start import WORTH, Fit, GradientStart, Points, Start, as_start, smallest_worth
 
 H, D, S, B = 4, 3, 50, 20
-ORDER = orders_for(ChefsProcess(), H)
-ALL = possible_edges(ChefsProcess(), ORDER, D)
+ALL = layout_for(ChefsProcess(), H, np.zeros(D))
 LONE = Dag(np.zeros((2, 2), dtype=bool), [0.0, 0.0], 2)
-OF_SIZE = [orders_for(ChefsProcess(), n) for n in (1, 2, 3)]
+OF_SIZE = [layout_for(ChefsProcess(), n, np.zeros(2)) for n in (1, 2, 3)]
 UNSEEN = np.full((5, 2), np.nan)
 
 
@@ -88,7 +74,7 @@ def test_a_fit_finds_two_moons():
     x = moons(np.random.default_rng(3), 500)
     z = (x - x.mean(axis=0)) / x.std(axis=0)
     gaussian = -1.0 - 0.5 * np.linalg.slogdet(np.cov(z.T))[1]  # without log 2π, as in `gradient`
-    fit = Fit(np.random.default_rng(4), Points.of(z), possible_edges(ChefsProcess(), orders_for(ChefsProcess(), 10), 2))
+    fit = Fit(np.random.default_rng(4), Points.of(z), layout_for(ChefsProcess(), 10, np.zeros(2)))
     fit.run(1500, 0.0, 1.0)
     assert fit.value > gaussian + 0.3
 
@@ -97,7 +83,7 @@ def test_a_start_keeps_the_data_and_puts_every_point_on_a_walk():
     rng = np.random.default_rng(5)
     layers, _, x, seen = small(5)
     x[seen == 0] = np.nan
-    start = as_start(rng, layers, x, ORDER, ALL)
+    start = as_start(rng, layers, x, ALL)
     assert start.dag.n_hidden == H and start.dag.n_edges == H * (H - 1) // 2 + H * D
     assert np.isfinite(start.a).all() and np.array_equal(start.a[:D].T[seen == 1], x[seen == 1])
     assert np.allclose(start.rho, np.exp(np.concatenate([layers.log_rho[H:], layers.log_rho[:H]])))
@@ -114,11 +100,10 @@ def test_every_prior_has_starts_that_it_could_draw(prior):
     assert start.dag.n_edges == n_edges[type(prior)]
     if n_edges[type(prior)] in (24, 28):
         assert np.bincount(layer(start.dag)).tolist() == [2, 6, 2]
-    order = orders_for(prior, 8)
-    fit = Fit(np.random.default_rng(12), Points.of(kernel.data), possible_edges(prior, order, 2))
+    fit = Fit(np.random.default_rng(12), Points.of(kernel.data), layout_for(prior, 8, np.zeros(2)))
     begun = fit.layers.weights.copy()
     fit.run(5, 0.0, 1.0)
-    assert np.array_equal(fit.layers.weights != begun, fit.possible)
+    assert np.array_equal(fit.layers.weights != begun, fit.layout.possible)
     chain = kernel.init(np.random.default_rng(13))
     for _ in range(3):
         chain, _ = kernel.step(np.random.default_rng(14), chain)
@@ -177,9 +162,7 @@ def test_the_better_half_of_the_tries_goes_on_and_of_these_the_better_half(monke
         Fit, "run", lambda self, of, first, last, *seconds: runs.append((made.index(self), first, last))
     )
     monkeypatch.setattr(Fit, "value", property(lambda self: worth[made.index(self)] if runs else -math.inf))
-    best = GradientStart(n_hidden=2, n_steps=100, n_tries=5)._best_trial(
-        None, Points.of(np.zeros((9, 2))), ChefsProcess(), 2
-    )
+    best = GradientStart(n_hidden=2, n_steps=100, n_tries=5)._best_trial(None, Points.of(np.zeros((9, 2))), OF_SIZE[1])
     assert best is made[1]
     assert runs[:5] == [(number, 0.0, 0.1) for number in range(5)]
     assert runs[5:8] == [(number, 0.1, 0.2) for number in (1, 3, 0)]
@@ -200,9 +183,7 @@ def test_a_start_is_as_small_as_the_data_allow(data, n_hidden):
 
 
 def test_more_units_must_be_worth_their_number(monkeypatch):
-    few, more, most = (
-        Fit(np.random.default_rng(17), Points.of(UNSEEN), possible_edges(ChefsProcess(), o, 2)) for o in OF_SIZE
-    )
+    few, more, most = (Fit(np.random.default_rng(17), Points.of(UNSEEN), layout) for layout in OF_SIZE)
     for gains, chosen in (((0, 0.9, 0.9), few), ((0, 1.1, 2.0), more), ((0, 0.9, 1.1), most), ((0, 1.1, 2.2), most)):
         density = {fit: WORTH * gain for fit, gain in zip((few, more, most), gains, strict=True)}
         monkeypatch.setattr(Fit, "density", lambda fit, known=density: known[fit])
@@ -211,7 +192,7 @@ def test_more_units_must_be_worth_their_number(monkeypatch):
 
 
 def test_a_fit_without_a_number_is_not_the_best():
-    fit = Fit(np.random.default_rng(17), Points.of(UNSEEN), possible_edges(ChefsProcess(), OF_SIZE[0], 2))
+    fit = Fit(np.random.default_rng(17), Points.of(UNSEEN), OF_SIZE[0])
     assert fit.value == -math.inf  # no step yet
     fit.run(3, 0.0, 1.0)
     assert math.isfinite(fit.value)
@@ -228,19 +209,19 @@ def test_a_chain_does_not_begin_at_a_fit_without_numbers():
 
 def test_the_running_mean_forgets_its_beginning(monkeypatch):
     """Of values 1, 2, 3, … after n steps: their mean with weights 0.99ⁿ, …, 1."""
-    fit = Fit(np.random.default_rng(17), Points.of(np.zeros((3, 2))), possible_edges(ChefsProcess(), OF_SIZE[0], 2))
+    fit = Fit(np.random.default_rng(17), Points.of(np.zeros((3, 2))), OF_SIZE[0])
     values = iter(range(1, 100))
-    monkeypatch.setattr("chefs.network.start.gradient", lambda *given: (fit.in_double, float(next(values))))
+    monkeypatch.setattr(SharedWalks, "slope", lambda *given: (fit.in_double, float(next(values))))
     fit.run(40, 0.0, 1.0)
     assert fit.value == pytest.approx(np.average(np.arange(1, 41), weights=0.99 ** np.arange(40)[::-1]))
 
 
 @pytest.mark.parametrize("n", [2, 5003])
-def test_density_of_a_fit_is_the_mean_over_walks(n):
+def test_density_of_a_fit_is_the_mean_over_walks(monkeypatch, n):
     """One unit between two columns: the mean of N(x; b + W σ(a), 1/ρ) over a, by quadrature; and missing entries."""
     x = np.random.default_rng(19).normal(size=(n, 2))
     x[1::2, 0] = np.nan
-    fit = Fit(np.random.default_rng(18), Points.of(x), possible_edges(ChefsProcess(), OF_SIZE[0], 2))
+    fit = Fit(np.random.default_rng(18), Points.of(x), OF_SIZE[0])
     weights, bias, log_rho = (p.astype(float) for p in fit.layers)
     nodes, shares = np.polynomial.hermite_e.hermegauss(80)
     means = bias[1:, None] + weights[1:] / (1 + np.exp(-(bias[0] + np.exp(-0.5 * log_rho[0]) * nodes)))
@@ -251,8 +232,10 @@ def test_density_of_a_fit_is_the_mean_over_walks(n):
         np.log(np.exp(part).prod(axis=1) @ shares / shares.sum()).mean()
         for part in (np.nan_to_num(logs), np.nan_to_num(logs, nan=-0.5))
     )
-    assert fit.density(20_000) == pytest.approx(exact, abs=0.05)
-    assert fit.density(20_000) != pytest.approx(wrong, abs=0.05)
+    estimate = SharedWalks.log_densities
+    monkeypatch.setattr(SharedWalks, "log_densities", lambda *given: estimate(*given, 20_000))
+    assert fit.density() == pytest.approx(exact, abs=0.05)
+    assert fit.density() != pytest.approx(wrong, abs=0.05)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +248,13 @@ def test_density_of_a_fit_is_the_mean_over_walks(n):
         (lambda: GradientStart(n_tries=0), "n_tries of the start must be a whole number, at least 1"),
         (lambda: GradientStart(n_steps=1.5), "n_steps of the start must be a whole number"),
         (lambda: GradientStart(seconds=0), "seconds of the start must be positive"),
-        (lambda: kernel_with(observed=[0.0, 0.5]), "observed nodes that are all at order 0"),
+        (lambda: kernel_with(observed=[1.0, 1.0]), "all at order 1 leave no place for a hidden unit"),
+        (lambda: GradientStart(2)(None, np.zeros((5, 1)), orders=[1.0]), "at order 1 leave no place"),
+        (lambda: GradientStart(2)(None, np.zeros((5, 2)), orders=[1.0]), "from 0 to 1 for each of the 2 columns"),
+        (lambda: GradientStart(2)(None, np.zeros((5, 2)), orders=[1.0, math.nan]), "from 0 to 1 for each of the 2"),
+        (lambda: GradientStart(2)(None, np.zeros((5, 2)), forbidden=[(0, 1)]), "a matrix of 2 × 2"),
+        (lambda: GradientStart(2)(None, np.zeros((5, 2)), IndianBuffet(), [0.5, 0.0]), "IndianBuffet has all columns"),
+        (lambda: GradientStart(2)(None, np.zeros((5, 2)), ExtendedBuffet(), [0.6, 0.6]), "ExtendedBuffet has all"),
         (lambda: kernel_with(max_hidden=3), "start has 40 hidden nodes where max_hidden is 3"),
         (lambda: kernel_with(start="gradient"), "start must be a Start, a GradientStart or None"),
         (lambda: kernel_with(moves=("edge", "jump")), "moves must be 'paper' or some of edge, birth"),

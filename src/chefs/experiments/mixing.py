@@ -203,7 +203,12 @@ def of_toy(table: datasets.Table, ends: list[FloatArray]) -> dict[str, Any]:
         return {}
     error, pools = pooling.parts(table, ends)
     found = [pool._asdict() for pool in pools]
-    return {"stray": [stray(table.name, points) for points in ends], "training_error": error, "pools": found}
+    return {
+        "stray": [stray(table.name, points) for points in ends],
+        "training_error": error,
+        "pools": found,
+        **(pooling.of_ring(table, np.concatenate(ends)) if table.name == "ring" else {}),
+    }
 
 
 def stray(name: str, points: FloatArray) -> float:

@@ -69,6 +69,22 @@ def lens(table: datasets.Table) -> Lens:
     return Lens(smoothed, root, unit, np.sqrt(smoothed(table.train)) - root)
 
 
+def of_ring(table: datasets.Table, points: FloatArray) -> dict[str, float]:
+    """Squared errors of the Ring's law with the radii of some points in place of its own, and with their angles."""
+    seen, rng = lens(table), np.random.default_rng(0)
+    law = np.concatenate([datasets.load(table.name, seed).train for seed in LAW])
+
+    def drawn(radii: FloatArray, angles: FloatArray) -> FloatArray:
+        radius, angle = (rng.choice(of, 10**6) for of in (radii, angles))
+        return 0.5 + radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+    (radii, angles), (of_law, around) = (
+        (np.hypot(*(of - 0.5).T), np.arctan2(*(of - 0.5).T[::-1])) for of in (points, law)
+    )
+    swapped = {"radii": drawn(radii, around), "angles": drawn(of_law, angles)}
+    return {name: seen.square(seen.difference(seen.smoothed(of))) for name, of in swapped.items()}
+
+
 def parts(table: datasets.Table, chains: Sequence[FloatArray]) -> tuple[float, list[Parts]]:
     """Squared error of the training half, and the parts of pools of 1, 2, 3, 6, 12 … chains, as far as there are.
 

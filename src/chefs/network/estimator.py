@@ -76,7 +76,8 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         moves: Which moves the chain makes, as for `NetworkKernel`; None for its default ones. Hyperparameters are
             learnt only if "hyperparameters" is among them.
         start: "empty" or None for no hidden unit; "gradient" for a network that each chain fits by stochastic gradient,
-            no larger than the data need, where all orders are 0 (others start empty); or a network to start from.
+            no larger than the data need (where any order is free, which is a question of structure, or all are 1,
+            chains start empty); or a network to start from.
         max_hidden: The largest number of hidden units.
         required: Edges (parent, child) among columns, by number or name, that every graph must have.
         forbidden: Edges among columns that no graph may have.
@@ -234,8 +235,8 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
 
         Args:
             X: Rows, with the columns of the training table.
-            method: "walks" (20 000 walks down 100 networks) for few columns, "annealed" (500 temperatures in each of 25
-                networks) for more; "auto" takes walks up to four columns.
+            method: "walks" (20 000 walks down 100 networks), "annealed" (500 temperatures in each of 25 networks), or
+                "auto": walks where no more than four columns have parents, in any draw.
             effort: How many times as many walks, or networks and temperatures.
             return_doubled: Return two arrays, at this effort and at twice that.
             seed: Seed of the walks.
@@ -375,7 +376,7 @@ class SigmoidNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityM
         if self.max_hidden is not None:
             _check_count("max_hidden", self.max_hidden, least=0)
             most = min(most, int(self.max_hidden))
-        if self.start == "empty" or orders.any() or most < 1:
+        if self.start == "empty" or np.isnan(orders).any() or (orders == 1).all() or most < 1:
             return None
         few, many = (min(size, most) for size in START_UNITS)
         return GradientStart((few, many) if many >= 2 * few else many)
@@ -406,6 +407,7 @@ def have_compiled(moves: Sequence[str] = MOVES) -> None:
     kernel = NetworkKernel(ChefsProcess(), np.zeros(2), data, start=start, moves=tuple(moves))
     chain = kernel.init(rng)
     kernel.draw(kernel.step(rng, chain)[0])
+    start(rng, data, orders=np.array([1.0, 0.0]))
 
 
 def generator(random_state: RandomState) -> np.random.Generator:

@@ -141,8 +141,8 @@ class NetworkKernel:
     def _check_fitted(self, start: GradientStart) -> None:
         if not isinstance(start, GradientStart):
             raise TypeError(f"start must be a Start, a GradientStart or None; found {shown(start)}")
-        if self.limits.high.any():
-            raise ValueError("a GradientStart is for observed nodes that are all at order 0: give start=None")
+        if (self.limits.low == 1).all():
+            raise ValueError("observed nodes that are all at order 1 leave no place for a hidden unit: give start=None")
         if max(start.sizes) > self.limits.max_hidden:
             raise ValueError(f"start has {max(start.sizes)} hidden nodes where max_hidden is {self.limits.max_hidden}")
 
@@ -166,9 +166,10 @@ class NetworkKernel:
         from chefs._core.hamiltonian import slope_of
         from chefs._core.network import NEWBORN_LOG_MASS, NetworkState, draw_precisions, gram_of
 
-        start = (
-            self.start(checked_rng(rng), self.data, self.prior) if isinstance(self.start, GradientStart) else self.start
-        )
+        start = self.start
+        if isinstance(start, GradientStart):
+            orders = self.limits.draw_orders(checked_rng(rng))
+            start = start(rng, self.data, self.prior, orders, self.limits.forbidden)
         if start is not None and not all(np.isfinite(part).all() for part in (start.rho, start.a[self.n_observed :])):
             raise ValueError(
                 "the fit that the chain should start from is not finite: scale the data, or give start=None"

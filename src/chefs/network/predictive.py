@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from chefs._core.walks import Network
 
 LEAST_WEIGHED = 100  # networks that a new row chooses among, where there are as many
-FEW_DIMENSIONS = 4  # up to which plain walks meet a point often enough
+FEW_DIMENSIONS = 4  # columns below others, up to which plain walks meet a point often enough
 Method = Literal["auto", "walks", "annealed"]
 
 
@@ -43,12 +43,16 @@ DENSITY = {"walks": Effort(100, 200, 1), "annealed": Effort(25, 1, 500)}
 CONDITIONAL = {"walks": Effort(100, 200, 1), "annealed": Effort(25, 4, 100)}
 
 
-def checked_method(method: str, n_dimensions: int) -> Literal["walks", "annealed"]:
-    """Which way to estimate, "auto" settled by the number of columns."""
+def checked_method(method: str, trace: Trace) -> Literal["walks", "annealed"]:
+    """Which way to estimate, "auto" settled by the number of columns that have a parent in any draw.
+
+    A column without parents, such as the input of a regression, is not what a walk must come near.
+    """
     if method not in ("auto", "walks", "annealed"):
         raise ValueError(f"method must be 'auto', 'walks' or 'annealed'; found {method!r}")
     if method == "auto":
-        return "walks" if n_dimensions <= FEW_DIMENSIONS else "annealed"
+        below = [chain.dags.child[chain.dags.child < trace.n_observed] for chain in trace.chains]
+        return "walks" if np.unique(np.concatenate(below)).size <= FEW_DIMENSIONS else "annealed"
     return "walks" if method == "walks" else "annealed"
 
 
@@ -114,7 +118,7 @@ def log_density(trace: Trace, z: FloatArray, method: Method, times: int, seed: i
     from chefs._core.annealing import given
     from chefs._core.walks import log_mean_weights
 
-    effort = DENSITY[checked_method(method, trace.n_observed)].times(times)
+    effort = DENSITY[checked_method(method, trace)].times(times)
     nets = networks(trace, spread(trace, effort.n_draws))
 
     def one(net: Network, rng: np.random.Generator) -> FloatArray:
@@ -131,7 +135,7 @@ def mean_outputs(trace: Trace, number: int, z: FloatArray) -> FloatArray:
     from chefs._core.annealing import given
 
     (net,) = networks(trace, [number])
-    effort = CONDITIONAL[checked_method("auto", trace.n_observed)]
+    effort = CONDITIONAL[checked_method("auto", trace)]
     shape = 5 * effort.n_walks, effort.n_temperatures  # one network alone can have more
     noise = _noise(np.random.default_rng(0), net.sequence.size, shape, len(z))
     return given(net, z, effort.powers, *noise)[2][:, trace.n_observed :]
@@ -146,7 +150,7 @@ def imputations(
     """
     from chefs._core.annealing import given_afresh
 
-    effort = CONDITIONAL[checked_method(method, trace.n_observed)]
+    effort = CONDITIONAL[checked_method(method, trace)]
     nets = networks(trace, spread(trace, max(n, LEAST_WEIGHED) if new else n))
 
     def seen(net: Network, rng: np.random.Generator) -> FloatArray:

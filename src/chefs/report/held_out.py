@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from chefs.dag import FloatArray
 from chefs.metrics import hellinger
-from chefs.network.predictive import FEW_DIMENSIONS, fantasies, log_density
+from chefs.network.predictive import checked_method, fantasies, log_density
 from chefs.network.tables import Scale
 from chefs.report.run import Run, some_of
 from chefs.report.words import listed, percent
@@ -38,7 +38,7 @@ class HeldOut:
 def scores(run: Run) -> HeldOut:
     """Log densities of the test rows, as many as there is time for, on the scale of the data."""
     assert run.test is not None
-    rows = some_of(run.test, MOST_WALKED if run.trace.n_observed <= FEW_DIMENSIONS else MOST_ANNEALED)
+    rows = some_of(run.test, MOST_WALKED if checked_method("auto", run.trace) == "walks" else MOST_ANNEALED)
     logs = log_density(run.trace, run.scale.to_z(rows), "auto", 1, 0, None) + run.scale.log_jacobian(rows)
     found, notes = {"the belief networks": logs}, _atoms(run)
     complete = ~np.isnan(rows).any(axis=1)
