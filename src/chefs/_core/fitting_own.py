@@ -5,15 +5,8 @@ import math
 import numpy as np
 
 from chefs._core.fitting import add_scaled, exponentials, largest, outputs, times_slope
-from chefs._core.jit import jit, jit_loops, jit_sums
+from chefs._core.jit import jit, jit_sums
 from chefs._core.products import inner
-
-
-@jit_loops
-def draw_row(row, spread, noise):
-    """Add noise to the means of a row."""
-    for s in range(row.size):
-        row[s] += spread * noise[s]
 
 
 @jit_sums
@@ -43,7 +36,7 @@ def walk_past(weights, bias, log_rho, column, possible, noise, x, seen):
             if possible[j, k]:
                 add_scaled(row, weights[j, k], u[k])
         if d < 0:
-            draw_row(row, spread, noise[j])
+            add_scaled(row, spread, noise[j])
             if j < m:
                 outputs(row, u[j])
             continue
@@ -53,7 +46,7 @@ def walk_past(weights, bias, log_rho, column, possible, noise, x, seen):
                 weigh(logs[walks], x[t, d], row[walks], log_rho[j])
                 at[walks] = x[t, d]
             else:
-                draw_row(row[walks], spread, noise[j, walks])
+                add_scaled(row[walks], spread, noise[j, walks])
                 at[walks] = row[walks]
         if j < m:
             outputs(at, u[j])
