@@ -274,6 +274,12 @@ def test_inputs_are_not_what_a_walk_must_come_near():
     assert predictive.checked_method("annealed", model.trace_) == "annealed"
     for n, method in ((4, "walks"), (5, "annealed")):
         assert predictive.checked_method("auto", model_of([one_unit(rng, n)], [0.0] * n, [1.0] * n).trace_) == method
+    order = np.array([0.0, 0.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4])  # units one above the other: it is columns that count
+    parent, child = np.array([[2, 3, 4, 5, 6, 7, 7], [3, 4, 5, 6, 7, 0, 1]], dtype=np.int32)
+    tower = Draw(
+        order, parent, child, {"log_prob": 0.0}, {"bias": np.zeros(8), "precision": np.ones(8)}, {"weight": np.ones(7)}
+    )
+    assert predictive.checked_method("auto", model_of([tower], [0.0] * 2, [1.0] * 2).trace_) == "walks"
     x = rng.normal(size=(4, 7))
     x[:, 6] = np.nan
     bias, weight, sd = draw.node["bias"], draw.edge["weight"], draw.node["precision"] ** -0.5

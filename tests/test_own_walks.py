@@ -117,7 +117,7 @@ def test_a_layout_has_all_edges_that_orders_allow_and_none_that_is_forbidden():
     assert 0.5 < near.order[near.hidden][0] < 0.625
     above = layout_for(ChefsProcess(), 3, np.array([0.6, 0.6]))
     assert above.columns_end and (above.order[above.hidden] > 0.6).all()  # each unit has a child
-    below = layout_for(ChefsProcess(), 3, np.array([0.8, 0.8, 0.0]))  # inputs need not be at 1 to be above all units
+    below = layout_for(ChefsProcess(), 8, np.array([0.8, 0.8, 0.0]))  # inputs need not be at 1 to be above all units
     assert (below.order[below.hidden] < 0.8).all() and below.n_below == 1
 
 
