@@ -8,25 +8,22 @@ from chefs._core.jit import jit, jit_loops, jit_sums
 from chefs._core.products import inner
 
 FURTHEST = -80.0  # exponents below this are cut
+LEAST_TOTAL = 1e-20  # of exponentials, none of which is precise where it has been cut
 
 
 @jit_sums
 def exponentials(x, shift):
-    """Make x exp(x − shift), for x ≤ shift; returns its sum. A Taylor sum to the 128th power, of single precision."""
-    one, part = x.dtype.type(1.0), x.dtype.type(1.0 / 128.0)
-    c2, c3, c4 = x.dtype.type(1.0 / 2.0), x.dtype.type(1.0 / 3.0), x.dtype.type(1.0 / 4.0)
-    c5, c6, c7, c8 = x.dtype.type(1.0 / 5.0), x.dtype.type(1.0 / 6.0), x.dtype.type(1.0 / 7.0), x.dtype.type(1.0 / 8.0)
+    """Make x exp(x − shift), for x ≤ shift; returns its sum. A Taylor sum to the 256th power, of single precision."""
+    one, part = x.dtype.type(1.0), x.dtype.type(1.0 / 256.0)
+    c2, c3, c4 = x.dtype.type(1.0 / 2.0), x.dtype.type(1.0 / 6.0), x.dtype.type(1.0 / 24.0)
     least, total = x.dtype.type(FURTHEST), x.dtype.type(0.0)
     for s in range(x.size):
         y = max(x[s] - shift, least) * part
-        p = one + y * c8
-        p = one + y * p * c7
-        p = one + y * p * c6
-        p = one + y * p * c5
-        p = one + y * p * c4
-        p = one + y * p * c3
-        p = one + y * p * c2
+        p = c3 + y * c4
+        p = c2 + y * p
         p = one + y * p
+        p = one + y * p
+        p *= p
         p *= p
         p *= p
         p *= p
@@ -113,6 +110,15 @@ def walk_down(weights, bias, spread, noise, u, means):
 
 
 @jit
+def below(logs, point, seen, means, rho):
+    """Fill the logs with −½ Σ ρ (x − means)² over what is seen of a point."""
+    logs[:] = 0.0
+    for d in range(point.size):
+        if seen[d]:
+            subtract_square(logs, point[d], means[d], point.dtype.type(0.5) * rho[d])
+
+
+@jit
 def explained(x, seen, means, log_rho, scale, pull, square):
     """Add to `pull` and `square` what each point x_t, in proportion to its density, asks of each walk.
 
@@ -120,19 +126,20 @@ def explained(x, seen, means, log_rho, scale, pull, square):
     = Σ_ts r_ts (x_td − mean_ds)². Returns the mean over points of the log density without its log 2π.
     """
     n, (n_observed, n_walks) = x.shape[0], means.shape
-    half, value = x.dtype.type(0.5), 0.0
-    shares = np.empty_like(means[0])
+    rho, value = np.exp(log_rho), 0.0
+    shares, top = np.empty_like(means[0]), x.dtype.type(0.0)
     for t in range(n):
-        shares[:] = 0.0
+        below(shares, x[t], seen[t], means, rho)
+        total = exponentials(shares, top)
+        if total < LEAST_TOTAL:  # no walk is near, and precision is lost: above the nearest, which takes longer
+            below(shares, x[t], seen[t], means, rho)
+            nearest = largest(shares)
+            total = exponentials(shares, nearest)
+            value += nearest
+        value += math.log(total / n_walks)
         for d in range(n_observed):
             if seen[t, d]:
                 value += 0.5 * log_rho[d]
-                subtract_square(shares, x[t, d], means[d], half * np.exp(log_rho[d]))
-        top = largest(shares)
-        total = exponentials(shares, top)
-        value += top + math.log(total / n_walks)
-        for d in range(n_observed):
-            if seen[t, d]:
                 square[d] += add_pull(pull[d], shares, x[t, d], means[d], scale / total)
     return value / n
 

@@ -124,12 +124,23 @@ def add_prior(layers: Layers, slope: Layers) -> Layers:
     return slope
 
 
-class Pace(NamedTuple):
-    """What fits of a size are worth: walks and points of a step, and how many fits are begun."""
+class Stage(NamedTuple):
+    """What a step is worth for a while: walks, and points, up to a share of all steps."""
 
+    until: float
     n_walks: int
     batch: int
+
+
+class Pace(NamedTuple):
+    """What fits of a size are worth: the stages of a fit, and how many fits are begun."""
+
+    stages: tuple[Stage, ...]
     n_tries: int
+
+    def at(self, progress: float) -> Stage:
+        """The stage at a share of all steps."""
+        return next((stage for stage in self.stages if progress < stage.until), self.stages[-1])
 
 
 def choice(rng: np.random.Generator, logs: Floats) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from chefs.dag import FloatArray
-from chefs.network.layout import Floats, Layers, Layout, Pace, add_prior, choice
+from chefs.network.layout import Floats, Layers, Layout, Pace, Stage, add_prior, choice
 from chefs.patience import patient
 
 MOST_WALKS, LEAST_WALKS, MOST_PAIRS = 1000, 20, 2_000_000  # to choose activations from; a second or two in all
@@ -50,13 +50,13 @@ class OwnWalks(NamedTuple):
     def pace(self) -> Pace:
         """Few walks for a regression of one column; more for several, all of which a walk must come near."""
         n_walks, batch = (16, 100) if self.layout.n_below == 1 else (128, 25)
-        return Pace(n_walks, batch, 8 if self.layout.hidden.sum() <= 16 else 4)
+        return Pace((Stage(1.0, n_walks, batch),), 8 if self.layout.hidden.sum() <= 16 else 4)
 
     def slope(
-        self, rng: np.random.Generator, layers: Layers, x: Floats, seen: Floats, n_points: int
+        self, rng: np.random.Generator, layers: Layers, x: Floats, seen: Floats, n_points: int, n_walks: int
     ) -> tuple[Layers, float]:
         """`gradient` with noise of its own."""
-        noise = noise_for(rng, self.layout, seen, self.pace.n_walks, np.float32)
+        noise = noise_for(rng, self.layout, seen, n_walks, np.float32)
         return gradient(layers, self.layout, noise, x, seen, n_points)
 
     def log_densities(

@@ -65,31 +65,42 @@ class Fit:
 
     def __init__(self, rng: np.random.Generator, points: Points, layout: Layout) -> None:
         self.rng, (self.x, self.seen) = rng, points
-        self.layout, self.walks, self.layers = layout, walks_for(layout), random_layers(rng, layout)
-        self.first, self.second = ([np.zeros_like(p) for p in self.layers] for _ in range(2))
+        self.layout, self.walks = layout, walks_for(layout)
+        self.pace = self.walks.pace
+        begin = random_layers(rng, layout)
+        self.numbers = np.concatenate([part.ravel() for part in begin])  # that are fitted, all in one row
+        ends = np.cumsum([part.size for part in begin])
+        pieces = np.split(self.numbers, ends[:-1])
+        self.layers = Layers(*(piece.reshape(part.shape) for piece, part in zip(pieces, begin, strict=True)))
+        self.first, self.second = np.zeros_like(self.numbers), np.zeros_like(self.numbers)
         self.n_done, self.running = 0, 0.0
 
     def run(self, of: int, first: float, last: float, seconds: float = math.inf) -> None:
         """From a share of `of` steps to another, or as far as the seconds allow; the rate keeps pace."""
-        n_points, batch, hidden = len(self.x), self.walks.pace.batch, self.layout.hidden
-        begin, log_rho = time.monotonic(), self.layers.log_rho
-        while self.n_done < int(last * of) and (spent := (time.monotonic() - begin) / seconds) < 1:
-            progress = max(self.n_done / of, first + (last - first) * spent)
-            self.n_done += 1
-            chosen = self.rng.integers(n_points, size=min(batch, n_points))
-            with patient():  # Ctrl-C in the midst of compiled code would crash it
-                slope, value = self.walks.slope(self.rng, self.layers, self.x[chosen], self.seen[chosen], n_points)
-            slope.weights[~self.layout.possible] = 0.0
-            self.running = MEMORY * self.running + (1 - MEMORY) * value
-            rate = RATE * 0.1**progress
-            for p, g, m, v in zip(self.layers, slope, self.first, self.second, strict=True):
-                m += (1 - FIRST_DECAY) * (g - m)
-                v += (1 - SECOND_DECAY) * (g * g - v)
-                size = np.sqrt(v / (1 - SECOND_DECAY**self.n_done)) + 1e-8
-                p += np.float32(rate / (1 - FIRST_DECAY**self.n_done)) * m / size
-            # Switches that are sharp from the beginning never find what to switch.
-            least = CALM_LOG_RHO - 16.0 * max(0.0, progress - SHARP)
-            log_rho[hidden] = log_rho[hidden].clip(least, MOST_LOG_RHO)
+        begin = time.monotonic()
+        with patient() as interrupted:  # Ctrl-C in the midst of compiled code would crash it
+            while (
+                not interrupted and self.n_done < int(last * of) and (spent := (time.monotonic() - begin) / seconds) < 1
+            ):
+                self._step(max(self.n_done / of, first + (last - first) * spent))
+
+    def _step(self, progress: float) -> None:
+        """One step of Adam, at a share of all of them."""
+        n_points, stage = len(self.x), self.pace.at(progress)
+        self.n_done += 1
+        chosen = self.rng.integers(n_points, size=min(stage.batch, n_points))
+        x, seen = self.x[chosen], self.seen[chosen]
+        slope, value = self.walks.slope(self.rng, self.layers, x, seen, n_points, stage.n_walks)
+        slope.weights[~self.layout.possible] = 0.0
+        self.running = MEMORY * self.running + (1 - MEMORY) * value
+        g = np.concatenate([part.ravel() for part in slope])
+        self.first += (1 - FIRST_DECAY) * (g - self.first)
+        self.second += (1 - SECOND_DECAY) * (g * g - self.second)
+        size = np.sqrt(self.second / (1 - SECOND_DECAY**self.n_done)) + 1e-8
+        self.numbers += np.float32(RATE * 0.1**progress / (1 - FIRST_DECAY**self.n_done)) * self.first / size
+        # Switches that are sharp from the beginning never find what to switch.
+        least, hidden = CALM_LOG_RHO - 16.0 * max(0.0, progress - SHARP), self.layout.hidden
+        self.layers.log_rho[hidden] = self.layers.log_rho[hidden].clip(least, MOST_LOG_RHO)
 
     @property
     def value(self) -> float:
