@@ -1,17 +1,29 @@
 """The stochastic-gradient start: its gradient, its walks, and what a chain makes of it."""
 
 import math
+import signal
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from chefs import ChefsProcess, Dag
+from chefs._core.fitting import exponentials
 from chefs.buffets import CascadingBuffet, ExtendedBuffet, IndianBuffet, layer
 from chefs.datasets import moons, pinwheel
 from chefs.network.kernel import BIRTH_SHARE, NetworkKernel
 from chefs.network.layout import Layers, layout_for, random_layers
-from chefs.network.shared_walks import SharedWalks, gradient, log_weights, walk
+from chefs.network.shared_walks import (
+    CHEAP,
+    FIRST,
+    LAST,
+    SharedWalks,
+    gradient,
+    log_weights,
+    paired_noise,
+    pieces_of_noise,
+    walk,
+)
 from chefs.network.start import WORTH, Fit, GradientStart, Points, Start, as_start, smallest_worth
 
 H, D, S, B = 4, 3, 50, 20
@@ -44,8 +56,11 @@ def objective(layers, noise, x, seen, n_points):
     return n_points * density / B + prior + (0.5 * layers.log_rho - 0.5 * np.exp(layers.log_rho)).sum(), density / B
 
 
-def test_gradient_is_that_of_finite_differences_with_missing_entries():
+@pytest.mark.parametrize("away", [0.0, 25.0])
+def test_gradient_is_that_of_finite_differences_with_missing_entries(away):
+    """And of points that no walk is near, whose shares would be lost if they were not taken above the nearest."""
     layers, noise, x, seen = small(1)
+    x[::2] += away
     slope, value = gradient(layers, noise, x, seen, 200)
     assert value == pytest.approx(objective(layers, noise, x, seen, 200)[1])
     for p, (array, by) in enumerate(zip(layers, slope, strict=True)):
@@ -59,6 +74,58 @@ def test_gradient_is_that_of_finite_differences_with_missing_entries():
                 ends.append(objective(layers, noise, x, seen, 200)[0])
                 array[index] -= sign * 1e-5
             assert by[index] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-4, abs=1e-3)
+
+
+@pytest.mark.parametrize(("precision", "within"), [(np.float32, 1e-4), (np.float64, 1e-5)])
+def test_exponentials(precision, within):
+    logs = -np.linspace(0.0, 20.0, 500).astype(precision) + precision(3.0)
+    found = logs.copy()
+    total = exponentials(found, precision(3.0))
+    assert found == pytest.approx(np.exp(logs.astype(float) - 3.0), rel=within)
+    assert total == pytest.approx(found.astype(float).sum(), rel=1e-6)
+    lost = np.array([-1e6, -np.inf], dtype=precision)
+    assert exponentials(lost, precision(0.0)) < 1e-33
+
+
+def test_noise_of_walks_is_normal_and_paired():
+    rng = np.random.default_rng(20)
+    draws = [paired_noise(rng, 3, 1000) for _ in range(200)]
+    for noise in draws:
+        assert noise.shape == (3, 1000) and np.array_equal(noise[:, :500], -noise[:, 500:])
+        assert len({float(row[0]) for row in noise}) == 3  # other pieces for other units
+    assert len({float(noise[0, 0]) for noise in draws}) > 190
+    law = pieces_of_noise(2**20)[0]
+    assert stats.kstest(law[:: 2**4], "norm").pvalue > 1e-5
+    assert abs(np.corrcoef(law[1:], law[:-1])[0, 1]) < 0.005
+    assert np.shares_memory(pieces_of_noise(7), pieces_of_noise(500))
+
+
+def test_steps_have_the_walks_and_points_of_their_stage(monkeypatch):
+    """Of ten steps the first three are cheap for a small network; the last three have the most walks."""
+    asked = []
+    slope = SharedWalks.slope
+
+    def noted(walks, rng, layers, x, seen, n_points, n_walks):
+        asked.append((n_walks, len(x)))
+        return slope(walks, rng, layers, x, seen, n_points, n_walks)
+
+    monkeypatch.setattr(SharedWalks, "slope", noted)
+    for n_hidden, first in ((3, CHEAP), (17, FIRST)):
+        asked.clear()
+        layout = layout_for(ChefsProcess(), n_hidden, np.zeros(2))
+        Fit(np.random.default_rng(21), Points.of(np.zeros((300, 2))), layout).run(10, 0.0, 1.0)
+        stages = 3 * [first] + 4 * [FIRST] + 3 * [LAST]
+        assert asked == [(stage.n_walks, stage.batch) for stage in stages]
+    assert CHEAP.n_walks < FIRST.n_walks < LAST.n_walks
+
+
+def test_a_fit_that_is_interrupted_ends_with_its_step(monkeypatch):
+    fit = Fit(np.random.default_rng(22), Points.of(np.zeros((5, 2))), OF_SIZE[0])
+    step = Fit._step
+    monkeypatch.setattr(Fit, "_step", lambda fit, progress: (signal.raise_signal(signal.SIGINT), step(fit, progress)))
+    with pytest.raises(KeyboardInterrupt):
+        fit.run(1000, 0.0, 1.0)
+    assert fit.n_done == 1
 
 
 def test_log_weights_leave_missing_entries_out():

@@ -65,10 +65,15 @@ def gradient(layers: Layers, noise: Floats, x: Floats, seen: Floats, n_points: i
 
 
 @cache
+def normals() -> Floats:
+    """A row of a million standard normal numbers."""
+    return np.random.default_rng(0).standard_normal(2**20, dtype=np.float32)
+
+
+@cache
 def pieces_of_noise(length: int) -> Floats:
-    """All pieces (pieces, length) of a row of a million standard normal numbers, which is in memory once."""
-    normals = np.random.default_rng(0).standard_normal(2**20, dtype=np.float32)
-    return np.lib.stride_tricks.sliding_window_view(normals, length)
+    """All pieces (pieces, length) of `normals`, which take no memory of their own."""
+    return np.lib.stride_tricks.sliding_window_view(normals(), length)
 
 
 def paired_noise(rng: np.random.Generator, n_hidden: int, n_walks: int) -> Floats:
