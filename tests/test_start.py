@@ -56,9 +56,9 @@ def objective(layers, noise, x, seen, n_points):
     return n_points * density / B + prior + (0.5 * layers.log_rho - 0.5 * np.exp(layers.log_rho)).sum(), density / B
 
 
-@pytest.mark.parametrize("away", [0.0, 25.0])
+@pytest.mark.parametrize("away", [0.0, 1.5, 2.5, 25.0])
 def test_gradient_is_that_of_finite_differences_with_missing_entries(away):
-    """And of points that no walk is near, whose shares would be lost if they were not taken above the nearest."""
+    """And of points that no walk is near, whose shares would be lost if they were not relative to the nearest."""
     layers, noise, x, seen = small(1)
     x[::2] += away
     slope, value = gradient(layers, noise, x, seen, 200)
@@ -76,9 +76,9 @@ def test_gradient_is_that_of_finite_differences_with_missing_entries(away):
             assert by[index] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-4, abs=1e-3)
 
 
-@pytest.mark.parametrize(("precision", "within"), [(np.float32, 1e-4), (np.float64, 1e-5)])
+@pytest.mark.parametrize(("precision", "within"), [(np.float32, 1e-4), (np.float64, 5e-5)])
 def test_exponentials(precision, within):
-    logs = -np.linspace(0.0, 20.0, 500).astype(precision) + precision(3.0)
+    logs = -np.linspace(0.0, 50.0, 500).astype(precision) + precision(3.0)
     found = logs.copy()
     total = exponentials(found, precision(3.0))
     assert found == pytest.approx(np.exp(logs.astype(float) - 3.0), rel=within)
@@ -94,9 +94,9 @@ def test_noise_of_walks_is_normal_and_paired():
         assert noise.shape == (3, 1000) and np.array_equal(noise[:, :500], -noise[:, 500:])
         assert len({float(row[0]) for row in noise}) == 3  # other pieces for other units
     assert len({float(noise[0, 0]) for noise in draws}) > 190
-    law = pieces_of_noise(2**20)[0]
-    assert stats.kstest(law[:: 2**4], "norm").pvalue > 1e-5
-    assert abs(np.corrcoef(law[1:], law[:-1])[0, 1]) < 0.005
+    assert stats.kstest(np.concatenate([noise[0, :500] for noise in draws]), "norm").pvalue > 1e-5
+    upper, lower = (np.concatenate([noise[unit, :500] for noise in draws]) for unit in (0, 1))
+    assert abs(np.corrcoef(upper, lower)[0, 1]) < 0.015  # five deviations
     assert np.shares_memory(pieces_of_noise(7), pieces_of_noise(500))
 
 
@@ -122,9 +122,15 @@ def test_steps_have_the_walks_and_points_of_their_stage(monkeypatch):
 def test_a_fit_that_is_interrupted_ends_with_its_step(monkeypatch):
     fit = Fit(np.random.default_rng(22), Points.of(np.zeros((5, 2))), OF_SIZE[0])
     step = Fit._step
-    monkeypatch.setattr(Fit, "_step", lambda fit, progress: (signal.raise_signal(signal.SIGINT), step(fit, progress)))
+
+    def interrupted_once(fit, progress):
+        if not fit.n_done:
+            signal.raise_signal(signal.SIGINT)
+        step(fit, progress)
+
+    monkeypatch.setattr(Fit, "_step", interrupted_once)
     with pytest.raises(KeyboardInterrupt):
-        fit.run(1000, 0.0, 1.0)
+        fit.run(100, 0.0, 1.0)
     assert fit.n_done == 1
 
 

@@ -8,18 +8,23 @@ from chefs._core.jit import jit, jit_loops, jit_sums
 from chefs._core.products import inner
 
 FURTHEST = -80.0  # exponents below this are cut
-LEAST_TOTAL = 1e-20  # of exponentials, none of which is precise where it has been cut
+LEAST_TOTAL = 1e-20  # of exponentials: where it is less, most are near the cut, and none is precise
 
 
 @jit_sums
 def exponentials(x, shift):
-    """Make x exp(x − shift), for x ≤ shift; returns its sum. A Taylor sum to the 256th power, of single precision."""
+    """Make x exp(x − shift), for x ≤ shift; returns its sum. A Taylor sum to the 256th power.
+
+    Its relative error is below 1e-4 down to −50, in single precision too.
+    """
     one, part = x.dtype.type(1.0), x.dtype.type(1.0 / 256.0)
     c2, c3, c4 = x.dtype.type(1.0 / 2.0), x.dtype.type(1.0 / 6.0), x.dtype.type(1.0 / 24.0)
+    c5 = x.dtype.type(1.0 / 120.0)
     least, total = x.dtype.type(FURTHEST), x.dtype.type(0.0)
     for s in range(x.size):
         y = max(x[s] - shift, least) * part
-        p = c3 + y * c4
+        p = c4 + y * c5
+        p = c3 + y * p
         p = c2 + y * p
         p = one + y * p
         p = one + y * p
@@ -127,11 +132,11 @@ def explained(x, seen, means, log_rho, scale, pull, square):
     """
     n, (n_observed, n_walks) = x.shape[0], means.shape
     rho, value = np.exp(log_rho), 0.0
-    shares, top = np.empty_like(means[0]), x.dtype.type(0.0)
+    shares, zero = np.empty_like(means[0]), x.dtype.type(0.0)
     for t in range(n):
         below(shares, x[t], seen[t], means, rho)
-        total = exponentials(shares, top)
-        if total < LEAST_TOTAL:  # no walk is near, and precision is lost: above the nearest, which takes longer
+        total = exponentials(shares, zero)
+        if total < LEAST_TOTAL:  # no walk is near: once more, relative to the nearest
             below(shares, x[t], seen[t], means, rho)
             nearest = largest(shares)
             total = exponentials(shares, nearest)

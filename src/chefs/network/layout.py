@@ -13,6 +13,7 @@ from chefs.dag import BoolArray, FloatArray
 from chefs.prior import ChefsProcess
 
 Floats = NDArray[np.floating]  # single precision while fitting, double in a start
+TRIAL = (0.1, 0.2, 0.3)  # shares of the steps after which half of the tries goes on, half of these, the best one alone
 
 
 class Layout(NamedTuple):

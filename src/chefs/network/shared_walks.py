@@ -16,12 +16,12 @@ import numpy as np
 from scipy import special
 
 from chefs.dag import FloatArray
-from chefs.network.layout import Floats, Layers, Layout, Pace, Stage, add_prior, choice
+from chefs.network.layout import TRIAL, Floats, Layers, Layout, Pace, Stage, add_prior, choice
 
 N_ROWS = 200  # points whose densities under all walks are in memory at once
 MOST_WALKS, LEAST_WALKS, MOST_PAIRS = 10_000, 1000, 20_000_000  # to choose activations from; a second of point × walk
 # Where walks are few, densities come out too low, and lower where the network is sharp: in the end that matters.
-CHEAP, FIRST, LAST = Stage(0.3, 400, 100), Stage(0.7, 1000, 250), Stage(1.0, 4000, 250)
+CHEAP, FIRST, LAST = Stage(TRIAL[-1], 400, 100), Stage(0.7, 1000, 250), Stage(1.0, 4000, 250)
 
 
 def walk(layers: Layers, noise: Floats) -> tuple[Floats, Floats]:
@@ -79,7 +79,8 @@ def pieces_of_noise(length: int) -> Floats:
 def paired_noise(rng: np.random.Generator, n_hidden: int, n_walks: int) -> Floats:
     """Standard normal noise of the walks, half of it the other half with its sign changed.
 
-    To draw all of it anew would take as long as the walks.
+    Units have pieces of one row, from random places; to draw new numbers would take longer than to walk. Two pieces of
+    a step may overlap, other numbers of theirs side by side: that is no harm to a gradient.
     """
     pieces = pieces_of_noise(n_walks // 2)
     half = pieces[rng.integers(len(pieces), size=n_hidden)]

@@ -19,14 +19,13 @@ import numpy as np
 
 from chefs._limits import Prior
 from chefs.dag import BoolArray, Dag, FloatArray, shown
-from chefs.network.layout import Floats, Layers, Layout, layout_for, random_layers
+from chefs.network.layout import TRIAL, Floats, Layers, Layout, layout_for, random_layers
 from chefs.network.own_walks import OwnWalks
 from chefs.network.shared_walks import SharedWalks
 from chefs.patience import patient
 from chefs.prior import ChefsProcess
 
 RATE, FIRST_DECAY, SECOND_DECAY = 0.02, 0.9, 0.99  # Adam; the rate falls to a tenth
-TRIAL = (0.1, 0.2, 0.3)  # shares of the steps after which half of the tries goes on, half of these, the best one alone
 TRIAL_TIME = 0.6  # share of the seconds that all trials together may take
 WORTH = 0.1  # nats a point that more units must bring
 N_SCORED = 2000  # points by which sizes are compared
@@ -68,7 +67,7 @@ class Fit:
         self.layout, self.walks = layout, walks_for(layout)
         self.pace = self.walks.pace
         begin = random_layers(rng, layout)
-        self.numbers = np.concatenate([part.ravel() for part in begin])  # that are fitted, all in one row
+        self.numbers = np.concatenate([part.ravel() for part in begin])  # that are fitted; `layers` are views of them
         ends = np.cumsum([part.size for part in begin])
         pieces = np.split(self.numbers, ends[:-1])
         self.layers = Layers(*(piece.reshape(part.shape) for piece, part in zip(pieces, begin, strict=True)))
@@ -79,9 +78,9 @@ class Fit:
         """From a share of `of` steps to another, or as far as the seconds allow; the rate keeps pace."""
         begin = time.monotonic()
         with patient() as interrupted:  # Ctrl-C in the midst of compiled code would crash it
-            while (
-                not interrupted and self.n_done < int(last * of) and (spent := (time.monotonic() - begin) / seconds) < 1
-            ):
+            while self.n_done < int(last * of) and not interrupted:
+                if (spent := (time.monotonic() - begin) / seconds) >= 1:
+                    break
                 self._step(max(self.n_done / of, first + (last - first) * spent))
 
     def _step(self, progress: float) -> None:
